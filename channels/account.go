@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/watchdog"
 )
 
 // Account names one account of one kind of channel, such as the bot "work" of a network. A kind whose keys have no
@@ -62,6 +63,7 @@ type watched struct {
 	now   Status
 	// when the platform was heard last; Status.LastEvent leaves out what had nothing to say
 	heard time.Time
+	steps watchdog.Steps[string]
 }
 
 func watch(e Entry) *watched {

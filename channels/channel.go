@@ -130,6 +130,12 @@ type Periodic interface {
 	Period() time.Duration
 }
 
+// Prober is the ability of a channel that waits for callers: Probe is such a caller, and an error says that nobody
+// answered it. It returns when ctx ends, and soon in any case.
+type Prober interface {
+	Probe(ctx context.Context) error
+}
+
 // Final wraps the error of a channel that must not be run again, such as one whose input has ended with an error.
 type Final struct{ Err error }
 

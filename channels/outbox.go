@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/fault"
+	"github.com/corebot/corebot/internal/watchdog"
 )
 
 // Queue is what the outbox needs of the bus.
@@ -56,6 +59,13 @@ type Outbox struct {
 	sent        *prometheus.CounterVec
 	ambiguous   *prometheus.CounterVec
 	underWay    *prometheus.GaugeVec
+	claimed     watchdog.Steps[corebot.Lease] // that a worker has begun and not handed over
+	sending     watchdog.Steps[corebot.Lease] // calls of Send
+}
+
+// Overdue names what the outbox, or a Send, should have finished by now; empty: nothing.
+func (o *Outbox) Overdue() (mark string) {
+	return cmp.Or(o.claimed.Overdue("a worker with lane and epoch"), o.sending.Overdue("a send of lane and epoch"))
 }
 
 // NewOutbox makes an outbox; it starts nothing.
@@ -148,7 +158,10 @@ func (r *run) loop(ctx context.Context) {
 		}
 		failures = 0
 		for _, d := range ds {
+			r.claimed.Begin(d.Lease, time.Now())
+			fault.Point("outbox", "claimed")
 			r.begin(ctx, d)
+			r.claimed.End(d.Lease)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		piece, to := nextPart(text, from, limit)
 		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
 		fault.Point("send", "before")
-		receipt, err := sendPiece(kept, channel, s, whole.piece(piece, from, to))
+		receipt, err := r.sendPiece(kept, d.Lease, channel, s, whole.piece(piece, from, to))
 		if reached := receipt.reached(piece, err); reached < len(piece) {
 			to = from + reached
 		}
@@ -83,9 +83,15 @@ var ErrMayBeShown = errors.New("it may have been sent")
 
 // sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not
 // die of it again and again.
-func sendPiece(kept context.Context, c Channel, s *send, o Outbound) (receipt Receipt, err error) {
+func (r *run) sendPiece(kept context.Context, l corebot.Lease, c Channel, s *send, o Outbound) (receipt Receipt,
+	err error,
+) {
 	ctx, end := s.begin(kept)
 	defer end()
+	if by, bounded := ctx.Deadline(); bounded {
+		r.sending.Begin(l, by)
+		defer r.sending.End(l)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())

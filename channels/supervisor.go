@@ -177,15 +177,43 @@ func (w *watched) listen(ctx context.Context, end context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case <-w.again:
-			end(errAnew)
+			w.endRun(end, errAnew)
 			return
 		case <-tick:
 			if w.silence() > 2*p.Period() {
-				end(errDeaf)
+				w.endRun(end, errDeaf)
 				return
 			}
 		}
 	}
+}
+
+// theEnd names the step in which a run ends that was told to.
+const theEnd = "that was told to end"
+
+// endRun tells a run to end. A run that does not end keeps its account from every further one.
+func (w *watched) endRun(end context.CancelCauseFunc, cause error) {
+	w.steps.Begin(theEnd, time.Now())
+	end(cause)
+}
+
+// Overdue names an account that should have gone on by now; empty: there is none. The run of such an account was told
+// to end and does not. An error says that a channel does not answer: see [Prober]. An account that fails and is run
+// again goes on.
+func (s *Supervisor) Overdue(ctx context.Context) (mark string, err error) {
+	for _, e := range s.entries {
+		if mark := e.steps.Overdue("the run of " + e.Account.String()); mark != "" {
+			return mark, nil
+		}
+		p, can := e.Channel.(Prober)
+		if !can || e.status().State != Running {
+			continue
+		}
+		if err := p.Probe(ctx); err != nil {
+			return "", fmt.Errorf("%s does not answer: %w", e.Account, err)
+		}
+	}
+	return "", nil
 }
 
 // run runs a channel once. again says that the run was ended to make another.
@@ -196,6 +224,7 @@ func (s *Supervisor) run(ctx context.Context, e *watched) (again bool, err error
 	defer func() {
 		end(nil)
 		listening.Wait()
+		e.steps.End(theEnd)
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, errAnew):
 			again = true

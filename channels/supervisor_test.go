@@ -239,3 +239,51 @@ func TestAConnectionThatIsOpenAndDeafIsMadeAnew(t *testing.T) {
 		}
 	})
 }
+
+// heard is a channel of a platform that is heard every second.
+type heard struct{ receiver }
+
+func (heard) Period() time.Duration { return time.Second }
+
+func TestAnAccountWhoseRunDoesNotEndWhenItIsToldToIsOverdueUntilItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		c := heard{receiver{"deaf", func(ctx context.Context) error {
+			<-let // whatever ctx says
+			<-ctx.Done()
+			return nil
+		}}}
+		s, err := channels.NewSupervisor(nil, nil, zerolog.Nop(),
+			channels.Entry{Account: channels.Account{Kind: "deaf"}, Channel: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		overdue := func() string {
+			mark, err := s.Overdue(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			return mark
+		}
+		pass(time.Second)
+		if mark := overdue(); mark != "" {
+			t.Errorf("before it is deaf, overdue is %q", mark)
+		}
+		pass(3 * time.Second)
+		if mark := overdue(); !strings.Contains(mark, "the run of deaf") {
+			t.Errorf("deaf, overdue is %q", mark)
+		}
+		close(let)
+		pass(time.Millisecond)
+		if mark := overdue(); mark != "" {
+			t.Errorf("after its end, overdue is %q", mark)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -21,6 +21,7 @@ const (
 	LaneDamaged Reason = "damaged_lane" // lanes of the queue that cannot be read are set aside
 	BackupFails Reason = "backup"       // the last scheduled backup failed
 	PromptPage  Reason = "prompt_page"  // a page of the workspace is left out of the prompts
+	PartStuck   Reason = "stuck"        // a part stands still without which messages are still accepted and answered
 )
 
 // reasons says what each reason means, in a sentence that is fit for everybody: /ready needs no token.
@@ -29,6 +30,7 @@ var reasons = map[Reason]string{
 	LaneDamaged: "a damaged part of the queue is set aside",
 	BackupFails: "the last scheduled backup failed",
 	PromptPage:  "a page of the workspace is left out of the prompts",
+	PartStuck:   "the scheduler or a channel stands still",
 }
 
 // Degradation is one reason that holds now.
@@ -107,7 +109,7 @@ type degradedGauge struct{ of *Degraded }
 
 var degradedDesc = prometheus.NewDesc("corebot_degraded",
 	"1 for each reason why Corebot answers less well than it should: "+
-		"model, damaged_lane, backup, prompt_page. /status has the details.", []string{"reason"}, nil)
+		"model, damaged_lane, backup, prompt_page, stuck. /status has the details.", []string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.
 func (g degradedGauge) Describe(out chan<- *prometheus.Desc) { out <- degradedDesc }

@@ -14,8 +14,10 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -140,6 +142,7 @@ type Router struct {
 	policy    *policy.Policy
 	opts      Options
 	active    active
+	steps     watchdog.Steps[corebot.Lease] // what workers do outside of the agent
 	shared    sharedUse
 	metrics   *metrics
 }
@@ -217,6 +220,9 @@ func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (clai
 		d.RunID()).Int("attempt", d.Attempt).Logger()
 	ctx, release := r.active.begin(log.WithContext(work), d)
 	defer release()
+	r.steps.Begin(d.Lease, time.Now())
+	defer r.steps.End(d.Lease)
+	fault.Point("router", "claimed")
 	started := time.Now()
 	result := r.run(ctx, d)
 	next := corebot.Claim{}
@@ -310,7 +316,9 @@ const questionBytes = 4 << 10
 
 // turn runs the agent. A panic of the agent is a failure of this message, not the end of the process.
 func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.Result, err error) {
+	r.steps.End(d.Lease) // the agent has limits of its own
 	defer func() {
+		r.steps.Begin(d.Lease, time.Now())
 		if p := recover(); p != nil {
 			zerolog.Ctx(ctx).Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("the turn panicked")
 			err = fmt.Errorf("internal error: %v", p)
@@ -320,6 +328,12 @@ func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.R
 	r.opts.Live.Publish(live.Event{Kind: live.TurnStarted, Key: d.Message.Key, MessageID: d.Message.ID, Text: question})
 	return r.agent.Turn(ctx, d)
 }
+
+// Overdue names what a worker should have finished by now; empty: nothing. The time of the agent does not count.
+func (r *Router) Overdue() (mark string) { return r.steps.Overdue("a worker with lane and epoch") }
+
+// Free says whether a worker waits for a message.
+func (r *Router) Free() bool { return r.active.count() < r.opts.Workers }
 
 // commitTries bounds the tries of a commit while its lease is extended.
 const commitTries = 6

@@ -11,6 +11,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
+	"github.com/corebot/corebot/internal/watchdog"
 )
 
 // Store is what the scheduler needs of the database.
@@ -55,6 +57,7 @@ type Scheduler struct {
 	stuckAt  time.Time    // when a pass last met tasks that stay due
 	due      *prometheus.CounterVec
 	lateness prometheus.Histogram
+	steps    watchdog.Steps[string] // the pass that runs, or the sleep until the next one
 }
 
 // New makes a scheduler.
@@ -115,18 +118,33 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			return nil
 		case <-s.store.Changed():
 			if rest := stuckPause - time.Since(s.stuckAt); rest > 0 {
-				timer.Reset(rest)
+				s.sleep(timer, rest)
 				continue
 			}
 		case <-timer.C:
 		}
+		s.steps.Begin(thePass, time.Now())
+		fault.Point("scheduler", "pass")
 		if wait, waits := s.pass(ctx); waits {
-			timer.Reset(wait)
+			s.sleep(timer, wait)
 		} else {
+			s.steps.End(thePass)
 			timer.Stop()
 		}
 	}
 }
+
+// thePass names the one step of a scheduler.
+const thePass = "of the scheduler"
+
+// sleep sets the timer of the next pass.
+func (s *Scheduler) sleep(timer *time.Timer, wait time.Duration) {
+	s.steps.Begin(thePass, time.Now().Add(wait))
+	timer.Reset(wait)
+}
+
+// Overdue names the pass that should have ended or begun by now; empty: there is none.
+func (s *Scheduler) Overdue() (mark string) { return s.steps.Overdue("a pass") }
 
 // pass publishes all that is due, and says how long nothing more is to do; waits is false if no task is ever due.
 func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
@@ -214,6 +232,7 @@ func (s *Scheduler) fireDue(ctx context.Context) (more bool, over, err error) {
 	after, behind := s.reached, s.reached.ID != 0
 	s.reached = corebot.Task{}
 	for {
+		s.steps.Begin(thePass, time.Now()) // each commit is a sign of life
 		slots, err := s.slots(ctx)
 		if err != nil {
 			return false, over, err

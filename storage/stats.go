@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -161,6 +162,25 @@ func (q *Queue) Backlog(ctx context.Context) (map[[2]string]int64, error) {
 		return err
 	}, int64(corebot.Outbound))
 	return all, err
+}
+
+// oldestDue reads lanes alone: a damaged message must not hide that nobody claims the others.
+var oldestDue = &query{`SELECT id, epoch, wake_at FROM lanes WHERE pool = ? AND wake_at <= ?
+	ORDER BY wake_at LIMIT ? + 0`}
+
+// Overdue names the lane of a pool that has been due the longest, as it is now; empty: none is due. Lanes that are set
+// aside do not count. A worker that waits for a claim gets a due lane at once.
+func (q *Queue) Overdue(ctx context.Context, pool corebot.Pool) (mark string, err error) {
+	err = q.db.reader.each(ctx, oldestDue, func(row scanner) error {
+		var lane, epoch, wake int64
+		err := row.Scan(&lane, &epoch, &wake)
+		if err == nil && mark == "" && q.db.aside.stands(lane, q.db.clock.now()) == asideNot {
+			since := fromMillis(wake).UTC().Format(time.RFC3339)
+			mark = fmt.Sprintf("lane %d, due since %s, epoch %d", lane, since, epoch)
+		}
+		return err
+	}, string(pool), q.db.clock.now(), 1+q.db.aside.remembered(pool))
+	return mark, err
 }
 
 // SetAside lists the lanes and deferred messages that this process has found unreadable.

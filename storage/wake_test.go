@@ -100,3 +100,37 @@ func TestAnIdleStoreWithWaitingClaimsBeginsNoTransactions(t *testing.T) {
 		}
 	})
 }
+
+func TestALaneThatNobodyClaimsIsOverdueAndOneThatIsClaimedOrWaitsIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		overdue := func() string {
+			mark, err := NewQueue(db).Overdue(t.Context(), corebot.InboundPool)
+			must(t, err)
+			return mark
+		}
+		if mark := overdue(); mark != "" {
+			t.Errorf("in an empty queue %q is overdue", mark)
+		}
+		publishTest(t, db, "chat", "1")
+		first := overdue()
+		time.Sleep(time.Second)
+		if first == "" || overdue() != first {
+			t.Errorf("a lane that nobody claims is %q, then %q", first, overdue())
+		}
+		d := claimTest(t, db)
+		if mark := overdue(); mark != "" {
+			t.Errorf("leased, %q is overdue", mark)
+		}
+		must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+			Verb: corebot.RetryAt, At: time.Now().Add(time.Hour), Error: "x",
+		}))
+		if mark := overdue(); mark != "" {
+			t.Errorf("in its backoff, %q is overdue", mark)
+		}
+		time.Sleep(2 * time.Hour)
+		if mark := overdue(); mark == "" || mark == first {
+			t.Errorf("due again, it is %q", mark)
+		}
+	})
+}

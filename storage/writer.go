@@ -177,6 +177,7 @@ func (w *writer) drain() {
 
 // work runs one batch, serves waiting claims in the same commit, and sets the timer for the next due lane.
 func (w *writer) work(batch []*op) {
+	fault.Point("writer", "work")
 	taken := batch[:0]
 	for _, o := range batch {
 		switch {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/fault"
 )
 
 const (
@@ -17,6 +18,7 @@ const (
 	pathResume   = "/webhook/resume/" // and the number of a wait
 	pathGuest    = "/mcp"
 	pathOther    = "other" // in metrics
+	pathHealth   = "/health"
 )
 
 // handler answers the requests of one [Webhook.Run].
@@ -29,8 +31,13 @@ type handler struct {
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	fault.Point("webhook", "serve")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path, method, serve := r.URL.Path, http.MethodGet, h.outbound
+	if path == pathHealth && r.Method == method { // it is not counted: the watchdog asks it all the time
+		_, _ = w.Write([]byte("ok\n")) // nobody else misses what a caller who has left does not read
+		return
+	}
 	switch {
 	case path == pathPost:
 		method, serve = http.MethodPost, h.post

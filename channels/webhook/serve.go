@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/corebot/corebot/channels"
@@ -58,6 +60,39 @@ func (w *Webhook) Run(ctx context.Context, door channels.Door) error {
 		return fmt.Errorf("serve the webhook: %w", err)
 	}
 	return nil
+}
+
+// probeTime bounds a probe.
+const probeTime = 2 * time.Second
+
+// Probe implements [channels.Prober]. A connection that is closed at once is an answer, too: there are too many.
+func (w *Webhook) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(w.addr)+pathHealth, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := probes.Do(r)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return nil
+	case err != nil:
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// probes asks each time over a connection of its own, and no proxy.
+var probes = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// reachable is where a listener is reached from this machine. One without an address listens on all of them.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return addr
 }
 
 // listen gives out the listener that New opened, and after that a new one.

@@ -101,6 +101,7 @@ var (
 	_ channels.Idempotent = (*Webhook)(nil)
 	_ channels.Pulled     = (*Webhook)(nil)
 	_ channels.Files      = (*Webhook)(nil)
+	_ channels.Prober     = (*Webhook)(nil)
 )
 
 // New listens at once, so that a busy port is known before anything else is started, and serves in [Webhook.Run]. Its

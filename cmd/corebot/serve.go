@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/sdnotify"
 )
 
 func newServe(s *shell) *cobra.Command {
@@ -29,6 +30,7 @@ agents: messages for the others are accepted, and wait for a Corebot that runs t
 the settings and .mcp.json again, as "corebot config reload" and "corebot mcp reload" do.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			systemd := sdnotify.New() // before any other program is started
 			c, err := s.settings()
 			if err != nil {
 				return err
@@ -50,7 +52,7 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			if err := app.LockedSoon(cmd.Context(), c.Home, waits, func() (err error) {
 				a, err = app.New(cmd.Context(), c, app.Options{
 					Version: app.Version(), Log: log, Redactor: hide,
-					Serve: true, Agent: agent,
+					Serve: true, Agent: agent, Systemd: systemd,
 				})
 				return err
 			}); err != nil {

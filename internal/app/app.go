@@ -33,6 +33,8 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/roots"
+	"github.com/corebot/corebot/internal/sdnotify"
+	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
@@ -61,6 +63,8 @@ type Options struct {
 	Agent string
 	// Networks are further kinds of channels, beside those of this version.
 	Networks []channels.Network
+	// Systemd is told how the daemon is doing; nil: nobody is.
+	Systemd *sdnotify.Notifier
 }
 
 // App is a whole Corebot on one home directory.
@@ -88,6 +92,8 @@ type App struct {
 	degraded  *observability.Degraded
 	stopping  atomic.Pointer[string] // why nothing more is accepted
 	upkeep    upkeep
+	watchdog  *watchdog.Watchdog
+	systemd   *sdnotify.Notifier
 	senders   *tools.SenderFiles
 	programs  *background.Set // those in the background, of all agents
 	router    *router.Router
@@ -125,7 +131,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	a := &App{
 		version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level),
 		Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, passing: o.Passing, only: o.Agent,
-		networks: append(Networks(), o.Networks...),
+		systemd: o.Systemd, networks: append(Networks(), o.Networks...),
 	}
 	defer func() {
 		if err != nil {
@@ -202,7 +208,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if a.answers {
-		err = a.listen(o, registry)
+		if err = a.makeWatchdog(registry); err == nil {
+			err = a.listen(o, registry)
+		}
 	}
 	return a, err
 }
@@ -358,7 +366,9 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},
-			lifecycle.Service{Name: "channels", Run: a.receive})
+			lifecycle.Service{Name: "channels", Run: a.receive},
+			lifecycle.Service{Name: "watchdog", Run: a.watchdog.Run},
+			lifecycle.Service{Name: "systemd", Run: a.tellSystemd})
 	}
 	if a.events != nil {
 		services = append(services, lifecycle.Service{Name: "events", Run: a.events.Run})
@@ -388,7 +398,9 @@ func (a *App) receive(ctx context.Context) error {
 // take.
 func (a *App) stops(why string) {
 	text := "corebot is stopping, and accepts nothing more: " + why
-	a.stopping.CompareAndSwap(nil, &text)
+	if a.stopping.CompareAndSwap(nil, &text) {
+		a.told(a.systemd.Stopping())
+	}
 }
 
 // endsProgram has the end of a service, which ends all others, be noted at once.

@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/storage"
@@ -31,6 +32,8 @@ type Status struct {
 	Agents []AgentStatus `json:"agents,omitempty"` // a running Corebot knows them
 	// Degraded is what is wrong although messages are accepted and answered; a running Corebot knows it.
 	Degraded []observability.Degradation `json:"degraded,omitempty"`
+	// Stuck are the parts that stand still; a running Corebot knows them.
+	Stuck []watchdog.Stuck `json:"stuck,omitempty"`
 }
 
 // AgentStatus is what one agent is made of at the moment.
@@ -132,7 +135,7 @@ func (a *App) statusNow(ctx context.Context) (s Status, err error) {
 	if s.Channels, err = (running{a}).Channels(ctx); err != nil {
 		return s, err
 	}
-	s.Degraded = a.degraded.Now(ctx)
+	s.Degraded, s.Stuck = a.degraded.Now(ctx), a.watchdog.Stuck()
 	return s, nil
 }
 
@@ -156,15 +159,16 @@ func (a *App) notReady(ctx context.Context) []string {
 	if why := a.stopping.Load(); why != nil {
 		return []string{*why}
 	}
+	lines := a.stuckLines()
 	if err := a.Store.Ready(ctx); err != nil {
-		lines := strings.Split(err.Error(), "\n") // joined errors stand on lines of their own
+		lines = append(lines, strings.Split(err.Error(), "\n")...) // joined errors stand on lines of their own
 		if hint := corebot.HintOf(err); hint != "" {
 			lines = append(lines, "hint: "+hint)
 		}
 		return lines
 	}
 	if low := a.upkeep.space.Low(); low != "" {
-		return []string{low}
+		lines = append(lines, low)
 	}
-	return nil
+	return lines
 }

@@ -1,11 +1,17 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +19,8 @@ import (
 	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/watchdog"
+	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 )
@@ -97,4 +105,147 @@ func (a *App) spending() (router.Spending, error) {
 		}
 	}
 	return router.Spending{Books: storage.NewBooks(a.Store), Accounting: a.accounting, Budget: caps, Agents: of}, nil
+}
+
+// The parts that the watchdog watches, as metrics and /ready name them.
+const (
+	partWriter    = "writer"
+	partRouter    = "router"
+	partOutbox    = "outbox"
+	partScheduler = "scheduler"
+	partChannels  = "channels"
+)
+
+// neededToAnswer are the parts without which nothing is accepted or answered.
+var neededToAnswer = []string{partWriter, partRouter, partOutbox}
+
+// makeWatchdog watches the parts of a Corebot that answers.
+func (a *App) makeWatchdog(r prometheus.Registerer) (err error) {
+	own := func(overdue func() string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) { return overdue(), nil }
+	}
+	a.watchdog, err = watchdog.New(watchdog.Options{
+		After: a.config.Observability.StuckAfter, Log: a.log, Metrics: r,
+		Parts: []watchdog.Part{
+			{Name: partWriter, Probe: a.probeWriter},
+			{Name: partRouter, Needs: partWriter, Probe: a.probeRouter},
+			{Name: partOutbox, Needs: partWriter, Probe: a.probeOutbox},
+			{Name: partScheduler, Needs: partWriter, Probe: own(a.scheduler.Overdue)},
+			{Name: partChannels, Needs: partWriter, Probe: a.channels.Overdue},
+		},
+	})
+	a.degraded.Watch(observability.PartStuck, a.stuckBeside)
+	return err
+}
+
+// probeWriter waits until the writer has taken an operation. A writer that answers with an error goes on: /ready has
+// the error, and a restart would not mend it.
+func (a *App) probeWriter(ctx context.Context) (string, error) {
+	if err := a.Store.Ping(ctx); err != nil && ctx.Err() != nil {
+		return "", errors.New("it has taken no operation")
+	}
+	return "", nil
+}
+
+// probeRouter looks at the workers, and at the queue while a worker waits.
+func (a *App) probeRouter(ctx context.Context) (string, error) {
+	if mark := a.router.Overdue(); mark != "" || !a.router.Free() {
+		return mark, nil
+	}
+	return a.overdue(ctx, corebot.InboundPool), nil
+}
+
+// probeOutbox looks at the workers and at the queues of the kinds that this process serves.
+func (a *App) probeOutbox(ctx context.Context) (string, error) {
+	mark := a.outbox.Overdue()
+	for _, s := range a.channels.Status() {
+		mark = cmp.Or(mark, a.overdue(ctx, corebot.OutboundPool(s.Kind)))
+	}
+	return mark, nil
+}
+
+// overdue names the lane that nobody claims. Where the lanes cannot be read, the writer cannot claim them either:
+// /ready says so, and a restart would not mend it.
+func (a *App) overdue(ctx context.Context, pool corebot.Pool) string {
+	mark, err := storage.NewQueue(a.Store).Overdue(ctx, pool)
+	if err != nil && ctx.Err() == nil {
+		a.log.Debug().Err(err).Str("pool", string(pool)).Msg("the watchdog cannot read the queue")
+	}
+	return mark
+}
+
+// stuckLines tell /ready of the parts that stand still and without which nothing is accepted or answered.
+func (a *App) stuckLines() (lines []string) {
+	for _, s := range a.watchdog.Stuck() {
+		if slices.Contains(neededToAnswer, s.Part) {
+			lines = append(lines, fmt.Sprintf("the %s has stood still for %s", s.Part, forSeconds(s.Since)))
+		}
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "hint: `corebot status` and the log name the work that is left; a restart loses nothing")
+	}
+	return lines
+}
+
+// stuckBeside tells of the parts that stand still while messages are accepted and answered.
+func (a *App) stuckBeside(context.Context) string {
+	var all []string
+	for _, s := range a.watchdog.Stuck() {
+		if !slices.Contains(neededToAnswer, s.Part) {
+			all = append(all, fmt.Sprintf("the %s for %s: %s", s.Part, forSeconds(s.Since),
+				cmp.Or(s.Why, "no answer")))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func forSeconds(since time.Time) time.Duration { return time.Since(since).Round(time.Second) }
+
+// tellSystemd tells that Corebot has started, and then that it lives. A Corebot of which a part stands still does not
+// say that it lives: systemd starts it anew, and the messages go on where they were.
+func (a *App) tellSystemd(ctx context.Context) error {
+	if a.systemd == nil {
+		<-ctx.Done()
+		return nil
+	}
+	if a.Store.Ping(ctx) != nil && ctx.Err() != nil {
+		return nil // it stops before it has started
+	}
+	a.told(a.systemd.Ready())
+	tick := time.NewTicker(cmp.Or(a.systemd.Every(), a.config.Observability.StuckAfter))
+	defer tick.Stop()
+	for said := ""; ; {
+		stuck := a.watchdog.Stuck()
+		if len(stuck) == 0 {
+			a.told(a.systemd.Alive())
+		}
+		if now := a.oneLine(stuck); now != said {
+			a.told(a.systemd.Status(now))
+			said = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// oneLine says how Corebot is doing, without asking the store.
+func (a *App) oneLine(stuck []watchdog.Stuck) string {
+	var wrong []string
+	for _, s := range stuck {
+		wrong = append(wrong, "the "+s.Part+" stands still")
+	}
+	if low := a.upkeep.space.Low(); low != "" {
+		wrong = append(wrong, low)
+	}
+	return cmp.Or(strings.Join(wrong, "; "), "accepts and answers")
+}
+
+// told notes that systemd could not be told. It goes on without.
+func (a *App) told(err error) {
+	if err != nil {
+		a.log.Warn().Err(err).Msg("systemd was not told")
+	}
 }

@@ -212,6 +212,8 @@ type Observability struct {
 	Addr         string       `mapstructure:"addr"`
 	AllowedHosts List[string] `mapstructure:"allowed_hosts"`
 	Token        Secret       `mapstructure:"token" reload:"yes"`
+
+	StuckAfter time.Duration `mapstructure:"stuck_after" min:"1s"`
 }
 
 // Log says what is logged, and how.
@@ -266,7 +268,7 @@ func Defaults() Config {
 			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024,
 			MaxStreams: 256, Interactive: true,
 		},
-		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210"},
+		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210", StuckAfter: 30 * time.Second},
 		Log:           Log{Level: "info", Format: "auto"},
 	}
 }
