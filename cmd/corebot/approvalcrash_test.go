@@ -60,7 +60,7 @@ func askAndKill(t *testing.T, point string, least int) {
 	model := httptest.NewServer(llmtest.New(listThenNote))
 	t.Cleanup(model.Close)
 	s := &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",

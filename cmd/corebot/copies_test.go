@@ -29,7 +29,7 @@ func TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply(t *testing.T)
 	t.Parallel()
 	observability := freeAddr(t)
 	s := &service{
-		t: t, binary: releasedBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
 		env: []string{"COREBOT_OBSERVABILITY_ADDR=" + observability},
 	}
 	s.output("init", "--webhook")

@@ -121,7 +121,7 @@ func openFort(t *testing.T, items []string) *fort {
 	endpoint := httptest.NewServer(llmtest.New(f.answer))
 	t.Cleanup(endpoint.Close)
 	f.service = &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none", "COREBOT_LOG_LEVEL=error",

@@ -82,7 +82,7 @@ func lastUser(r llmtest.Request) string {
 // TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect kills the real program with SIGKILL at every step
 // boundary of a turn and starts it again (guarantees G1, G2, G4, G5).
 func TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect(t *testing.T) {
-	binary := faultyBinary(t)
+	binary := realProgram(t)
 	model := httptest.NewServer(llmtest.New(twoNotes))
 	t.Cleanup(model.Close)
 	for _, point := range faultPoints {
@@ -208,34 +208,19 @@ func (c *crash) checkNotes(point string) {
 	}
 }
 
-// faultyBinary is the program with its fault points.
-func faultyBinary(t *testing.T) string {
+// realProgram is the program as it is released, but for two things. The linker has armed its fault points, which do
+// nothing without COREBOT_FAULT. It was built without -trimpath, which would compile every package once more, for other
+// names of files. All tests share it, so that it is linked once.
+func realProgram(t *testing.T) string {
 	t.Helper()
-	path, err := buildFaulty()
+	path, err := buildProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// releasedBinary is the program as it is released, but for -trimpath: that would compile every package once more, for
-// other names of files.
-func releasedBinary(t *testing.T) string {
-	t.Helper()
-	path, err := buildReleased()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var (
-	buildFaulty   = sync.OnceValues(func() (string, error) { return build("-tags", "faults", "-ldflags", "-s -w") })
-	buildReleased = sync.OnceValues(func() (string, error) { return build("-ldflags", "-s -w") })
-)
-
-// build makes the program with these flags.
-func build(flags ...string) (string, error) {
+var buildProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "corebot-test")
 	if err != nil {
 		return "", err
@@ -243,10 +228,10 @@ func build(flags ...string) (string, error) {
 	path := filepath.Join(dir, "corebot")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	args := append(append([]string{"build"}, flags...), "-o", path, ".")
-	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build",
+		"-ldflags", "-s -w -X github.com/corebot/corebot/internal/fault.armed=yes", "-o", path, ".").CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("go %v: %w\n%s", args, err, out)
+		return "", fmt.Errorf("build the program: %w\n%s", err, out)
 	}
 	return path, nil
-}
+})

@@ -19,7 +19,7 @@ import (
 func demoCommand(t *testing.T, args ...string) (cmd *exec.Cmd, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	cmd = exec.CommandContext(t.Context(), faultyBinary(t), append([]string{"demo"}, args...)...)
+	cmd = exec.CommandContext(t.Context(), realProgram(t), append([]string{"demo"}, args...)...)
 	// a setting of the caller must not reach the demo's Corebot: it would not start
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "COREBOT_HOME="+filepath.Join(dir, "other"),
 		"COREBOT_WEBHOOK_TOKEN=short")
@@ -82,7 +82,7 @@ func TestTheDemoPrintsJSONAndKeepsItsHomeOnRequest(t *testing.T) {
 	if len(left) != 1 {
 		t.Fatalf("it leaves %v, want its directory", left)
 	}
-	why := exec.CommandContext(t.Context(), faultyBinary(t), "--home", demo.Home(filepath.Join(dir, left[0].Name())),
+	why := exec.CommandContext(t.Context(), realProgram(t), "--home", demo.Home(filepath.Join(dir, left[0].Name())),
 		"why", "notes-1")
 	if out, err := why.CombinedOutput(); err != nil || !strings.Contains(string(out), "ended: answered") {
 		t.Errorf("the home that is kept says: %v\n%s", err, out)
@@ -165,7 +165,7 @@ func TestTheDemoSaysWhyItsChildEnded(t *testing.T) {
 func spoiled(t *testing.T, start string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "corebot")
-	script := "#!/bin/sh\nif [ \"$1\" = serve ]; then\n" + start + "\nfi\nexec '" + faultyBinary(t) + "' \"$@\"\n"
+	script := "#!/bin/sh\nif [ \"$1\" = serve ]; then\n" + start + "\nfi\nexec '" + realProgram(t) + "' \"$@\"\n"
 	syscall.ForkLock.RLock() // a fork of another test would hold the file open for writing
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {

@@ -62,7 +62,7 @@ func TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice(t *testing.T)
 // drillHome is a home with a webhook, whose token is that of all.
 func drillHome(t *testing.T, name string) *service {
 	t.Helper()
-	s := &service{t: t, binary: releasedBinary(t), home: filepath.Join(t.TempDir(), name), addr: "127.0.0.1:0"}
+	s := &service{t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), name), addr: "127.0.0.1:0"}
 	s.output("init", "--webhook")
 	path := filepath.Join(s.home, "webhook.token")
 	if err := os.WriteFile(path, []byte(strings.Repeat("drill", 8)), 0o600); err != nil {

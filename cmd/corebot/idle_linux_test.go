@@ -46,7 +46,7 @@ func TestAnIdleProgramSleeps(t *testing.T) {
 		t.Skip("scripts/idle runs it: it waits most of its time")
 	}
 	s := &service{
-		t: t, binary: releasedBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{"COREBOT_OBSERVABILITY_ADDR=" + freeAddr(t)},
 	}
 	s.output("init", "--webhook")

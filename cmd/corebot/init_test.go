@@ -215,7 +215,7 @@ func TestAHomeThatCannotBeWrittenIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
 	binary, closed := filepath.Join(dir, "corebot"), filepath.Join(dir, "closed")
-	program, err := os.ReadFile(releasedBinary(t))
+	program, err := os.ReadFile(realProgram(t))
 	for _, err := range []error{
 		err, os.Chmod(dir, 0o755), os.WriteFile(binary, program, 0o755), os.Mkdir(closed, 0o555),
 	} {

@@ -67,7 +67,7 @@ func matrixService(t *testing.T, settings ...string) (*service, *actor) {
 	endpoint := httptest.NewServer(llmtest.New(model.perform))
 	t.Cleanup(endpoint.Close)
 	s := &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: append([]string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none",

@@ -93,7 +93,7 @@ func modelled(t *testing.T, script llmtest.Script) *service {
 	model := httptest.NewServer(llmtest.New(script))
 	t.Cleanup(model.Close)
 	s := &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",

@@ -27,7 +27,7 @@ func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t 
 	endpoint := httptest.NewServer(llmtest.New(w.answer))
 	t.Cleanup(endpoint.Close)
 	s := &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + endpoint.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none",

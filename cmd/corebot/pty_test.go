@@ -199,7 +199,7 @@ func (s *service) chat(args ...string) *screen {
 // newHome is a home where nothing runs yet.
 func newHome(t *testing.T) *service {
 	t.Helper()
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0"}
+	s := &service{t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0"}
 	t.Cleanup(s.kill)
 	return s
 }

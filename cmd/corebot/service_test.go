@@ -129,7 +129,7 @@ type service struct {
 // startService makes a home and starts the daemon with the offline model.
 func startService(t *testing.T) *service {
 	t.Helper()
-	s := &service{t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0"}
+	s := &service{t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0"}
 	s.output("init", "--webhook")
 	if err := s.start(); err != nil {
 		t.Fatal(err)

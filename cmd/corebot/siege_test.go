@@ -90,7 +90,7 @@ func newSiege(t *testing.T, what string, cycles int) *siege {
 	observability := freeAddr(t)
 	s := &siege{
 		service: &service{
-			t: t, binary: releasedBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
+			t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
 			env: []string{
 				"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
 				"OPENAI_API_KEY=none",

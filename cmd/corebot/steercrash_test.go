@@ -115,7 +115,7 @@ func (c crashStory) play(t *testing.T, point string) {
 	t.Cleanup(model.Close)
 	t.Cleanup(sent.let)
 	s := &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",

@@ -81,7 +81,7 @@ func storyProgram(t *testing.T) string {
 	if raceDetector {
 		return ""
 	}
-	return filepath.Dir(releasedBinary(t)) + string(filepath.ListSeparator)
+	return filepath.Dir(realProgram(t)) + string(filepath.ListSeparator)
 }
 
 // endpoints are models behind one address, each under the name of what it does.

@@ -23,7 +23,7 @@ func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/%d", point, cycle/len(points)), func(t *testing.T) {
 			t.Parallel()
 			s := &service{
-				t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+				t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 				env: []string{
 					"COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ENABLED=false",
 					"COREBOT_TASKS_TIME_ZONE=UTC",

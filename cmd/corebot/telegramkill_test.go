@@ -76,7 +76,7 @@ func besiege(t *testing.T) *besieged {
 	b := &besieged{
 		siege: &siege{
 			service: &service{
-				t: t, binary: releasedBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
+				t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: freeAddr(t),
 				env: []string{
 					"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
 					"OPENAI_API_KEY=none", "COREBOT_OBSERVABILITY_ADDR=" + observability,

@@ -17,7 +17,7 @@ import (
 func TestEveryFileIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 	dir := t.TempDir()
 	open := filepath.Join(dir, "open")
-	script := "#!/bin/sh\numask 000\nexec '" + faultyBinary(t) + "' \"$@\"\n"
+	script := "#!/bin/sh\numask 000\nexec '" + realProgram(t) + "' \"$@\"\n"
 	if err := os.WriteFile(open, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestKilledWhileACallWaitsItIsWokenOnce(t *testing.T) {
 
 func waitAndKill(t *testing.T, call, point string, early bool) {
 	s := &service{
-		t: t, binary: faultyBinary(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
 		env: []string{"COREBOT_LLM_OFFLINE=true", "COREBOT_WEBHOOK_ENABLED=false"},
 	}
 	s.output("init")

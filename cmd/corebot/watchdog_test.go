@@ -35,7 +35,7 @@ var stalls = map[string]struct {
 // TestAPartThatIsStoppedIsNamedAndSystemdHearsNothingUntilItGoesOn stops each part of a real Corebot at a fault point,
 // and lets it go on.
 func TestAPartThatIsStoppedIsNamedAndSystemdHearsNothingUntilItGoesOn(t *testing.T) {
-	binary := faultyBinary(t)
+	binary := realProgram(t)
 	for part, at := range stalls {
 		t.Run(part, func(t *testing.T) {
 			t.Parallel()
