@@ -17,6 +17,7 @@ import (
 // TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it
 // waits, where it is approved, and where it then runs. Each time it starts the daemon again (guarantees G1 to G6).
 func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		point string
 		least int // how often it has run at least; never more than once
@@ -130,6 +131,7 @@ func (s *service) awaitAsked() {
 // TestKilledWhileAnApprovalIsBoundItIsBoundOnce kills the daemon around the commit of an answer that lasts, and around
 // the call that it lets run. The answer, its rule and the end of the wait are one commit.
 func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
+	t.Parallel()
 	for _, point := range []string{"approve.before", "approve.after", "step.tool.intended.before", "tool.before"} {
 		t.Run("at "+point, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 // TestAnOpenRequestHasItsKeysInEveryTerminal: in the one that asked, in another one, and in one that opens the chat
 // later. The first answer counts, and each terminal shows it.
 func TestAnOpenRequestHasItsKeysInEveryTerminal(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	s.env = append(s.env, "COREBOT_APPROVALS_ALWAYS=fs.write")
 	const keys = "y once, s session, a always, n deny, N stop · approval 1"

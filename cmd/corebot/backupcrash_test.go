@@ -49,6 +49,7 @@ func homeOf(t *testing.T, binary, id string) *crash {
 var backupPoints = map[string]int{"backup.database": 1, "backup.made": 1, "backup.after": 2}
 
 func TestKilledDuringABackupEveryBackupThatHasItsNameIsWhole(t *testing.T) {
+	t.Parallel()
 	binary := realProgram(t)
 	for point, want := range backupPoints {
 		t.Run(point, func(t *testing.T) {
@@ -85,6 +86,7 @@ var restorePoints = map[string]bool{
 }
 
 func TestKilledDuringARestoreTheHomeGoesOnWithAllThatItHadOrAllOfTheBackup(t *testing.T) {
+	t.Parallel()
 	binary := realProgram(t)
 	source := homeOf(t, binary, "new")
 	backup := filepath.Join(t.TempDir(), "backup")

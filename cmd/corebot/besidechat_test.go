@@ -10,6 +10,7 @@ import (
 )
 
 func TestBesideAChatEveryCommandWorksAsBesideADaemon(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	first := s.chat()
 	first.say("hello", "Hello! I am Corebot's")
@@ -47,6 +48,7 @@ func TestBesideAChatEveryCommandWorksAsBesideADaemon(t *testing.T) {
 }
 
 func TestAnAttachedTerminalTakesOverWhenTheFirstEnds(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*screen){
 		"by leaving":      func(s *screen) { s.press(ctrlD); s.ends() },
 		"by being killed": func(s *screen) { _ = s.cmd.Process.Kill(); s.ends() },
@@ -65,14 +67,13 @@ func TestAnAttachedTerminalTakesOverWhenTheFirstEnds(t *testing.T) {
 			if here := strings.Count(second.seen()+third.seen(), "Corebot runs in this process now"); here != 1 {
 				t.Errorf("Corebot runs in %d terminals", here)
 			}
-			if why := s.output("chats", "show", "main:cli:local:main"); !strings.Contains(why, "half a sentence") {
-				t.Errorf("what was typed before the end is not in the chat:\n%s", why)
-			}
+			s.awaitInChat("half a sentence")
 		})
 	}
 }
 
 func TestARestartOfTheDaemonReconnectsItsTerminals(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	if err := s.start(); err != nil {
 		t.Fatal(err)
@@ -96,13 +97,24 @@ func TestARestartOfTheDaemonReconnectsItsTerminals(t *testing.T) {
 	two.await(markTwo, "offline model")
 	one.await(mark, "offline model")
 	one.say("and sent after", "offline model")
-	if chat := s.output("chats", "show", "main:cli:local:main"); !strings.Contains(chat,
-		"typed before and sent after") {
-		t.Errorf("the chat is:\n%s", chat)
-	}
+	s.awaitInChat("typed before and sent after")
 	one.press(ctrlD)
 	if code := one.ends(); code != 0 {
 		t.Errorf("a terminal that was left ended with %d", code)
+	}
+}
+
+// awaitInChat waits until the terminals' chat has a text. A terminal shows an answer before the commit that ends its
+// turn.
+func (s *service) awaitInChat(text string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		chat := s.output("chats", "show", "main:cli:local:main")
+		if strings.Contains(chat, text) {
+			return
+		} else if time.Now().After(deadline) {
+			s.t.Fatalf("%q is not in the chat:\n%s", text, chat)
+		}
 	}
 }
 
@@ -119,6 +131,7 @@ func (s *service) awaitHome() {
 }
 
 func TestACommandWaitsForTheMomentThatAnotherHoldsTheHome(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	s.output("send", "hello")
 	lock, err := holdHome(s.home)

@@ -18,9 +18,7 @@ const (
 // startBootstrap starts a daemon whose first admin can be made by the key, with three attempts.
 func startBootstrap(t *testing.T) *service {
 	t.Helper()
-	t.Setenv("COREBOT_ADMIN_BOOTSTRAP_KEY", rightKey)
-	t.Setenv("COREBOT_ADMIN_BOOTSTRAP_MAX_ATTEMPTS", "3")
-	return startService(t)
+	return startService(t, "COREBOT_ADMIN_BOOTSTRAP_KEY="+rightKey, "COREBOT_ADMIN_BOOTSTRAP_MAX_ATTEMPTS=3")
 }
 
 // sendKey has somebody try a key in a chat of his own and gives what the chat is told of it. The daemon may die
@@ -44,7 +42,6 @@ func sendKey(ctx context.Context, c *load.Client, who, key string) (string, erro
 	}
 }
 
-// admins are the principals that have a grant.
 // admins are the grants, without the owner of the home, who has none.
 func (s *service) admins() []string {
 	s.t.Helper()
@@ -62,6 +59,7 @@ func (s *service) denials(rule string) int {
 }
 
 func TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut(t *testing.T) {
+	t.Parallel()
 	s := startBootstrap(t)
 	ctx, stop := context.WithTimeout(t.Context(), 4*patience)
 	defer stop()
@@ -83,6 +81,7 @@ func TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut(t *testing.T) {
 }
 
 func TestAThousandWrongKeysAtOnceMakeNoAdminThoughTheDaemonIsKilledMeanwhile(t *testing.T) {
+	t.Parallel()
 	guessers := 1000
 	if testing.Short() {
 		guessers = 100
@@ -116,6 +115,7 @@ func TestAThousandWrongKeysAtOnceMakeNoAdminThoughTheDaemonIsKilledMeanwhile(t *
 }
 
 func TestOfTwoRightKeysAtOnceOneMakesAnAdminOfTheRealProgram(t *testing.T) {
+	t.Parallel()
 	s := startBootstrap(t)
 	ctx, stop := context.WithTimeout(t.Context(), 4*patience)
 	defer stop()

@@ -11,6 +11,7 @@ import (
 )
 
 func TestAtTheTerminalAHeldCallWaitsAndOutputComesOnDemand(t *testing.T) {
+	t.Parallel()
 	model := httptest.NewServer(llmtest.New(listThenNote))
 	t.Cleanup(model.Close)
 	s := newHome(t)

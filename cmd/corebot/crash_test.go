@@ -82,6 +82,7 @@ func lastUser(r llmtest.Request) string {
 // TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect kills the real program with SIGKILL at every step
 // boundary of a turn and starts it again (guarantees G1, G2, G4, G5).
 func TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect(t *testing.T) {
+	t.Parallel()
 	binary := realProgram(t)
 	model := httptest.NewServer(llmtest.New(twoNotes))
 	t.Cleanup(model.Close)

@@ -22,6 +22,7 @@ const summaryText = "- they greeted each other at length"
 // TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt kills the real program with SIGKILL around a summary and starts
 // it again.
 func TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt(t *testing.T) {
+	t.Parallel()
 	binary := realProgram(t)
 	for point, want := range summaryPoints {
 		t.Run(point, func(t *testing.T) {

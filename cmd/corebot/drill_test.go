@@ -26,6 +26,7 @@ const drillChats = 50
 // TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice backs a home up while callers post, kills its Corebot,
 // restores the backup in another home, and has the callers post everything again, as they would that got no answer.
 func TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice(t *testing.T) {
+	t.Parallel()
 	lost := drillHome(t, "lost")
 	if err := lost.start(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 )
 
 func TestAChatThatIsOpenedAgainShowsItsLastMessages(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	first := s.chat()
 	first.say("hello", "Hello! I am Corebot's")
@@ -36,6 +37,7 @@ func TestAChatThatIsOpenedAgainShowsItsLastMessages(t *testing.T) {
 }
 
 func TestAReplyThatNobodySawIsShownOnce(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	if err := s.start(); err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func (s *screen) answer(mark int, question, answer string) {
 }
 
 func TestANewcomerIsAskedForProviderKeyAndModel(t *testing.T) {
+	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	defer models.Close()
 	for name, columns := range map[string]uint16{"wide": 100, "twenty columns": 20} {
@@ -70,6 +71,7 @@ func TestANewcomerIsAskedForProviderKeyAndModel(t *testing.T) {
 }
 
 func TestEnterAloneSetsAHomeUp(t *testing.T) {
+	t.Parallel()
 	s, c := startInit(t, 80)
 	for _, question := range []string{"Number or name", "What may it do", "HTTP"} {
 		c.answer(0, question, "")
@@ -83,6 +85,7 @@ func TestEnterAloneSetsAHomeUp(t *testing.T) {
 }
 
 func TestAnInterruptedInitChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*screen){
 		"by Ctrl-C":          func(c *screen) { c.press(ctrlC) },
 		"by the end of file": func(c *screen) { c.press(ctrlD) },
@@ -132,6 +135,7 @@ func (s *service) settings() string {
 }
 
 func TestAKeyOfTheEnvironmentIsTakenWithEnter(t *testing.T) {
+	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	defer models.Close()
 	for name, key := range map[string]string{"good": goodKey, "refused": "sk-bad-key-0123456789"} {
@@ -163,6 +167,7 @@ func TestAKeyOfTheEnvironmentIsTakenWithEnter(t *testing.T) {
 }
 
 func TestAProviderThatCannotBeReachedIsKeptOnlyIfThePersonSaysSo(t *testing.T) {
+	t.Parallel()
 	for answer, code := range map[string]int{"": 1, "y": 0} {
 		s, c := startInit(t, 80)
 		c.answer(0, "Number or name", "openai")
@@ -187,6 +192,7 @@ func TestAProviderThatCannotBeReachedIsKeptOnlyIfThePersonSaysSo(t *testing.T) {
 // TestTheDirectoryToWorkInIsOneThatCorebotStartsWith: what is around the home is none, so it is not even the default
 // there. A path can be short.
 func TestTheDirectoryToWorkInIsOneThatCorebotStartsWith(t *testing.T) {
+	t.Parallel()
 	s, c := startInit(t, 80)
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(s.home), "garden"), 0o700); err != nil {
 		t.Fatal(err)

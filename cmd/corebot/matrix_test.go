@@ -18,6 +18,7 @@ import (
 // compares every call with the table of expectations: the outcome, and the one audit row with role, entry path and the
 // rule that decided.
 func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
+	t.Parallel()
 	for _, shell := range []bool{true, false} {
 		t.Run(fmt.Sprint("shell enabled ", shell), func(t *testing.T) {
 			t.Parallel()

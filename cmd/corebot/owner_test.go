@@ -6,6 +6,7 @@ import (
 )
 
 func TestTheOwnerApprovesAtTheTerminalWithoutAnyGrant(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	s.env = append(s.env, "COREBOT_APPROVALS_ALWAYS=memory.write")
 	c := s.chat()

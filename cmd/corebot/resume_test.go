@@ -8,6 +8,7 @@ import (
 )
 
 func TestChatsOfTerminalsAreListedAndResumedByNumberAndName(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	if got := s.output("chat", "--list"); got != "no chats\n" {
 		t.Errorf("before the first chat: %q", got)
@@ -43,6 +44,7 @@ func TestChatsOfTerminalsAreListedAndResumedByNumberAndName(t *testing.T) {
 }
 
 func TestADumbTerminalIsNotDrawnOn(t *testing.T) {
+	t.Parallel()
 	s := newHome(t)
 	cmd := s.command(t.Context(), "chat")
 	cmd.Args = append([]string{"/usr/bin/env", "TERM=dumb"}, cmd.Args...)

@@ -127,9 +127,11 @@ type service struct {
 }
 
 // startService makes a home and starts the daemon with the offline model.
-func startService(t *testing.T) *service {
+func startService(t *testing.T, env ...string) *service {
 	t.Helper()
-	s := &service{t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0"}
+	s := &service{
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0", env: env,
+	}
 	s.output("init", "--webhook")
 	if err := s.start(); err != nil {
 		t.Fatal(err)
@@ -184,10 +186,10 @@ func (s *service) output(args ...string) string {
 // onlyLooks says whether a command reads the home, and nothing else of what it was started with.
 func onlyLooks(args []string) bool {
 	switch args[0] {
-	case "why", "audit":
+	case "why", "audit", "status":
 		return true
-	case "approvals", "dlq", "deferred":
-		return args[1] == "list"
+	case "approvals", "dlq", "deferred", "waits":
+		return args[1] == "list" || args[1] == "rules"
 	case "chats":
 		return args[1] == "show"
 	case "db":

@@ -42,6 +42,7 @@ const (
 // TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing kills the released program with SIGKILL at random moments, its
 // start included, while callers post and half of the turns write a note (guarantees G1 to G5).
 func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	s := newSiege(t, "kill -9", *killCycles)
 	s.end = func() { s.kill() }
 	s.lay()
@@ -50,6 +51,7 @@ func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
 // TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing ends the released program in the ordinary way, again and again, under
 // the same load.
 func TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := newSiege(t, inOrder, *termCycles)
 	s.end = func() {
 		began := time.Now()

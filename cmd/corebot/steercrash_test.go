@@ -98,6 +98,7 @@ func crashStories() map[string]crashStory {
 // TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled kills the daemon at each step of a message that acts
 // on the turn of another, and starts it again (guarantees G1 to G6).
 func TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled(t *testing.T) {
+	t.Parallel()
 	for name, story := range crashStories() {
 		for _, point := range story.points {
 			t.Run(name+" "+point, func(t *testing.T) {
@@ -119,7 +120,8 @@ func (c crashStory) play(t *testing.T, point string) {
 		env: []string{
 			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
 			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false",
-			"COREBOT_BUS_QUEUE_MODE=" + orQueue(c.mode), "COREBOT_BUS_COLLECT_DEBOUNCE=300ms",
+			// longer than a program takes to start on a busy machine: each message is sent by one
+			"COREBOT_BUS_QUEUE_MODE=" + orQueue(c.mode), "COREBOT_BUS_COLLECT_DEBOUNCE=1s",
 		},
 	}
 	s.output("init")

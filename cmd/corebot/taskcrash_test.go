@@ -17,6 +17,7 @@ var taskCycles = flag.Int("task.cycles", 4, "how often the program is killed at 
 // TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1
 // to G6).
 func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
+	t.Parallel()
 	points := []string{"tasks.fire.before", "tasks.fire.after", "turn.before", "turn.after"}
 	for cycle := range *taskCycles {
 		point := points[cycle%len(points)]

@@ -38,6 +38,7 @@ type besieged struct {
 // write to its bot. The platform meanwhile refuses sends for their rate, loses answers, and is out of reach for a while
 // (guarantees G1 to G3, on a network).
 func TestKilledAtAnyMomentABotAnswersEachMessageOnceAndInOrder(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	perCycle := *telegramMessages / (*telegramKills + 1)
 	for cycle := range *telegramKills {

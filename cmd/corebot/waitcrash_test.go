@@ -13,6 +13,7 @@ import (
 // or its time comes, where it wakes, and where its turn ends. Each time it starts the daemon again (guarantees G1 to
 // G6).
 func TestKilledWhileACallWaitsItIsWokenOnce(t *testing.T) {
+	t.Parallel()
 	begins := []string{"wait.before#1", "wait.after#1", "turn.before#1", "turn.after#1"}
 	wakes := []string{
 		"", "wait.before#2", "wait.after#2", "step.tool.done.before", "step.tool.done.after", "turn.before#2",
