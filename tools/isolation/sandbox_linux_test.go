@@ -258,6 +258,7 @@ func needs(t *testing.T, programs ...string) {
 }
 
 func TestInASandboxCurlReachesTheListedDomains(t *testing.T) {
+	t.Parallel()
 	needs(t, "curl")
 	r := newSandbox(t, Options{})
 	s := newInternet(t, r, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
@@ -290,6 +291,7 @@ func TestInASandboxCurlReachesTheListedDomains(t *testing.T) {
 func port(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
 
 func TestInASandboxGitClones(t *testing.T) {
+	t.Parallel()
 	needs(t, "git")
 	r := newSandbox(t, Options{})
 	served := t.TempDir()
@@ -315,6 +317,7 @@ func TestInASandboxGitClones(t *testing.T) {
 }
 
 func TestInASandboxGoBuildsWithModules(t *testing.T) {
+	t.Parallel()
 	needs(t, "go")
 	r := newSandbox(t, Options{})
 	if end := sandbox(t, r, Sandboxed{}, "go version"); end.Exit != 0 {
@@ -356,6 +359,7 @@ func TestInASandboxGoBuildsWithModules(t *testing.T) {
 }
 
 func TestInASandboxNpmInstalls(t *testing.T) {
+	t.Parallel()
 	needs(t, "npm")
 	r := newSandbox(t, Options{})
 	if end := sandbox(t, r, Sandboxed{}, "npm --version"); end.Exit != 0 {
