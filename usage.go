@@ -219,6 +219,14 @@ const (
 // DeferredToTime is the reason of a message with a time of its delivery. Any other reason names a budget.
 const DeferredToTime = "deliverAt"
 
+// BudgetScopes are all scopes.
+func BudgetScopes() []BudgetScope {
+	return []BudgetScope{BudgetChat, BudgetPrincipal, BudgetRole, BudgetAgent, BudgetTotal}
+}
+
+// Reason is why a message is deferred that this cap has stopped.
+func (s BudgetScope) Reason() string { return string(s) + " budget" }
+
 // Deferred is a deferred message: it has left its lane until DueAt. Then it comes back at the tail.
 type Deferred struct {
 	Life       int64     `json:"life"`

@@ -170,13 +170,12 @@ func (t *turn) summarize(ctx context.Context, older []pastTurn, left int) (strin
 func (t *turn) askForSummary(ctx context.Context, older []pastTurn, size int) (corebot.Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Compaction.Timeout, errSummaryTime)
 	defer cancel()
-	started := time.Now()
 	r := llm.Request{
 		Messages: t.summaryPrompt(older, size), MaxOutputTokens: size,
 		Model: cmp.Or(t.asksFor, t.opts.Model),
 	}
 	answer, err := t.model.Complete(ctx, r, nil)
-	t.metrics.called(t.modelName(), answer.Usage, err, time.Since(started))
+	t.metrics.called(t.modelName(), err)
 	if err != nil || blank(answer.Text) { // no step will have it
 		t.spend(answer)
 	}

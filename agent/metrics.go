@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,9 +10,7 @@ import (
 )
 
 type metrics struct {
-	calls   *prometheus.CounterVec
-	seconds *prometheus.HistogramVec
-	tokens  *prometheus.CounterVec
+	calls *prometheus.CounterVec
 
 	compactions *prometheus.CounterVec
 	tooLong     prometheus.Counter
@@ -26,13 +23,6 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Name: "corebot_model_calls_total",
 			Help: "Calls of a model, by result: ok, transient, rate_limited, permanent, cancelled.",
 		}, []string{"model", "result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_model_seconds", Help: "Time of a model call, to its last byte.",
-			Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
-		}, []string{"model"}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_model_tokens_total", Help: "Tokens that models were given (input) and gave (output).",
-		}, []string{"model", "direction"}),
 		compactions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_compactions_total",
 			Help: "Summaries of older messages, by how they were made: model, extract.",
@@ -52,7 +42,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.tokens, m.compactions, m.tooLong, m.merged} {
+	for _, c := range []prometheus.Collector{m.calls, m.compactions, m.tooLong, m.merged} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the agent's metrics: %w", err)
 		}
@@ -66,11 +56,9 @@ func (m *metrics) show(model string) {
 		m.calls.WithLabelValues(model, c.String())
 	}
 	m.calls.WithLabelValues(model, "ok")
-	m.tokens.WithLabelValues(model, "input")
-	m.tokens.WithLabelValues(model, "output")
 }
 
-func (m *metrics) called(model string, u corebot.Usage, err error, d time.Duration) {
+func (m *metrics) called(model string, err error) {
 	result := "ok"
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) {
 		result = f.Class.String()
@@ -78,9 +66,6 @@ func (m *metrics) called(model string, u corebot.Usage, err error, d time.Durati
 		result = corebot.Cancelled.String()
 	}
 	m.calls.WithLabelValues(model, result).Inc()
-	m.seconds.WithLabelValues(model).Observe(d.Seconds())
-	m.tokens.WithLabelValues(model, "input").Add(float64(u.InputTokens))
-	m.tokens.WithLabelValues(model, "output").Add(float64(u.OutputTokens))
 }
 
 func (m *metrics) compacted(s corebot.Summary) {

@@ -32,7 +32,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}),
 		life: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "corebot_bus_message_seconds", Help: "Time from publish to the end of a message's life.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+			Buckets: []float64{.01, .1, 1, 5, 15, 60, 300, 3600},
 		}, []string{"direction"}),
 	}
 	m.begin()
@@ -50,6 +50,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 // begin creates every series at zero, so that each is exported from the start.
 func (m *metrics) begin() {
 	for _, direction := range []corebot.Direction{corebot.Inbound, corebot.Outbound} {
+		m.life.WithLabelValues(direction.String())
 		for _, result := range []string{"accepted", "duplicate", "conflict", "refused"} {
 			m.publish.WithLabelValues(direction.String(), result)
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/watchdog"
 )
@@ -62,8 +64,9 @@ type watched struct {
 	mu    sync.Mutex
 	now   Status
 	// when the platform was heard last; Status.LastEvent leaves out what had nothing to say
-	heard time.Time
-	steps watchdog.Steps[string]
+	heard   time.Time
+	failing bool // the last run failed, and nothing was heard of the platform since then
+	steps   watchdog.Steps[string]
 }
 
 func watch(e Entry) *watched {
@@ -85,8 +88,16 @@ func (w *watched) turns(s State, err error) {
 	w.now.State, w.now.Since = s, time.Now()
 	w.heard = w.now.Since
 	if err != nil {
-		w.now.LastError = clip(err.Error(), reportedError)
+		w.now.LastError, w.failing = clip(err.Error(), reportedError), true
 	}
+}
+
+// up says whether the account works, as far as is known. One that runs again after a failure works when it was heard,
+// or when it has run for a while.
+func (w *watched) up() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.failing || w.now.State == Running && time.Since(w.now.Since) > healthyAfter
 }
 
 // noted remembers what became of an exchange with the platform.
@@ -98,13 +109,13 @@ func (w *watched) noted(err error) {
 		return
 	}
 	w.now.LastEvent = time.Now()
-	w.heard = w.now.LastEvent
+	w.heard, w.failing = w.now.LastEvent, false
 }
 
 func (w *watched) alive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.heard = time.Now()
+	w.heard, w.failing = time.Now(), false
 }
 
 // silence is for how long nothing was heard of the platform.
@@ -179,4 +190,32 @@ func (s *Supervisor) DoorOf(a Account) Accepter {
 		}
 	}
 	return s.door
+}
+
+var upDesc = prometheus.NewDesc("corebot_channel_up",
+	"1 while an account of a channel works, 0 while its connection fails or has ended with an error.",
+	[]string{"channel", "account"}, nil)
+
+// Describe implements prometheus.Collector.
+func (s *Supervisor) Describe(out chan<- *prometheus.Desc) { out <- upDesc }
+
+// Collect implements prometheus.Collector.
+func (s *Supervisor) Collect(out chan<- prometheus.Metric) {
+	for _, e := range s.entries {
+		up := 0.0
+		if e.up() {
+			up = 1
+		}
+		out <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, e.Kind, e.Name)
+	}
+}
+
+// Down lists the accounts that do not work.
+func (s *Supervisor) Down() (all []Account) {
+	for _, e := range s.entries {
+		if !e.up() {
+			all = append(all, e.Account)
+		}
+	}
+	return all
 }

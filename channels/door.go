@@ -77,12 +77,12 @@ func NewFrontDoor(b Publisher, c Controller, may Admissions, o DoorOptions) (*Fr
 	d := &FrontDoor{bus: b, control: c, admissions: may, opts: o}
 	d.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "corebot_door_refused_total",
-		Help: "Messages of senders who may not talk, by channel, account and the rule that refused them.",
-	}, []string{"channel", "account", "rule"})
-	d.refused.WithLabelValues(otherChannel, "", noChannel)
+		Help: "Messages of senders who may not talk, by channel and the rule that refused them.",
+	}, []string{"channel", "rule"})
+	d.refused.WithLabelValues(otherChannel, noChannel)
 	for account, rules := range may.Accounts {
 		for _, rule := range rules.refusals() {
-			d.refused.WithLabelValues(account.Kind, account.Name, rule)
+			d.refused.WithLabelValues(account.Kind, rule)
 		}
 	}
 	if o.Metrics != nil {
@@ -189,7 +189,7 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	if decision.Rule == noChannel {
 		account = Account{Kind: otherChannel}
 	}
-	d.refused.WithLabelValues(account.Kind, account.Name, decision.Rule).Inc()
+	d.refused.WithLabelValues(account.Kind, decision.Rule).Inc()
 	d.note(ctx, m, decision)
 	if decision.Rule == policy.RuleNotPaired {
 		d.pair(ctx, m)

@@ -84,11 +84,11 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 		ambiguous: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_outbox_ambiguous_total",
 			Help: "Sends that were cut off and may have been shown, on a channel that cannot tell.",
-		}, []string{"channel", "account"}),
+		}, []string{"channel"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; " +
 				"the accounts of a channel share 256 places.",
-		}, []string{"channel", "account"}),
+		}, []string{"channel"}),
 	}
 	if r == nil {
 		return o, nil
@@ -114,10 +114,11 @@ func (o *Outbox) Run(ctx context.Context, first Entry, others ...Entry) error {
 
 // run sends for all accounts of a kind.
 func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
+	o.underWay.WithLabelValues(kind) // shown from the start, as the others
+	o.ambiguous.WithLabelValues(kind)
 	r := &run{Outbox: o, kind: kind, accounts: map[string]*watched{}, places: newPlaces()}
 	for _, e := range accounts {
 		r.accounts[e.Name] = e
-		o.ambiguous.WithLabelValues(kind, e.Name) // shown from the start, as the others
 		for _, result := range []string{"sent", "failed", "postponed"} {
 			o.sent.WithLabelValues(kind, e.Name, result)
 		}
@@ -199,7 +200,7 @@ func (r *run) begin(ctx context.Context, d corebot.Delivery) {
 		return
 	}
 	done := make(chan struct{})
-	under := r.underWay.WithLabelValues(r.labels(d)...)
+	under := r.underWay.WithLabelValues(r.kind)
 	under.Inc()
 	r.sends.Go(func() {
 		defer close(done)
@@ -297,7 +298,7 @@ func (r *run) labels(d corebot.Delivery) []string { return []string{r.kind, d.Me
 
 // mayBeShown counts a message whose send was cut off, and says whether that is its end.
 func (r *run) mayBeShown(d corebot.Delivery, why string) (out corebot.Outcome, held bool) {
-	r.ambiguous.WithLabelValues(r.labels(d)...).Inc()
+	r.ambiguous.WithLabelValues(r.kind).Inc()
 	return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: why}, r.onAmbiguous == Hold
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
@@ -280,6 +281,49 @@ func TestAnAccountWhoseRunDoesNotEndWhenItIsToldToIsOverdueUntilItEnds(t *testin
 		pass(time.Millisecond)
 		if mark := overdue(); mark != "" {
 			t.Errorf("after its end, overdue is %q", mark)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnAccountIsDownFromItsFailureUntilItHasRunForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := 3
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			if fails--; fails >= 0 {
+				time.Sleep(time.Second)
+				return errors.New("no connection")
+			}
+			<-ctx.Done()
+			return nil
+		}})
+		r := prometheus.NewRegistry()
+		r.MustRegister(s)
+		up := func() float64 {
+			all, err := r.Gather()
+			if err != nil || len(all) != 1 {
+				t.Fatalf("gathered %v (%v)", all, err)
+			}
+			return all[0].GetMetric()[0].GetGauge().GetValue()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		pass(time.Millisecond)
+		if up() != 1 || len(s.Down()) != 0 {
+			t.Error("it is down before it has failed")
+		}
+		pass(10 * time.Second) // it has failed, and tries again
+		if up() != 0 || len(s.Down()) != 1 {
+			t.Error("it is up after its failure")
+		}
+		pass(3 * time.Minute)
+		if up() != 1 || len(s.Down()) != 0 {
+			t.Error("it is down after minutes of work")
 		}
 		cancel()
 		if err := <-ended; err != nil {

@@ -211,7 +211,7 @@ func (s *server) look(ctx context.Context) error {
 
 // sayChanged notes that a tool is not what was approved.
 func (s *server) sayChanged(tool string) {
-	s.metrics.changes.WithLabelValues(s.spec.Name).Inc()
+	s.metrics.changes.Inc()
 	s.opts.Log.Warn().Str("server", s.spec.Name).Str("tool", clip(tool, 128)).Bool("pinned",
 		s.pinned()).Msg("a tool of an MCP server is not what it was")
 	outcome := corebot.OutcomeSuccess

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/corebot/corebot/internal/breaker"
 )
 
 // State is how a server is doing. The values are part of what scripts read.
@@ -85,52 +83,57 @@ func (f File) Describe() []Status {
 	return all
 }
 
-// metrics count by server. Names are the operator's, and those of servers that left are forgotten.
+// metrics count by server where an operator has to know which one, and together elsewhere. Names are the operator's.
+// Those of servers that left are forgotten.
 type metrics struct {
 	calls    *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	connects *prometheus.CounterVec
-	changes  *prometheus.CounterVec
+	outcomes *prometheus.CounterVec
+	seconds  prometheus.Histogram
+	failed   *prometheus.CounterVec
+	changes  prometheus.Counter
 	reloads  *prometheus.CounterVec
 	up       *prometheus.GaugeVec
 	tools    *prometheus.GaugeVec
-	breaker  *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "corebot_mcp_" + name, Help: help}, labels)
+	of := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: "corebot_mcp_" + name, Help: help}
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "corebot_mcp_" + name, Help: help}, []string{"server"})
+		opts := prometheus.GaugeOpts{Name: "corebot_mcp_" + name, Help: help}
+		return prometheus.NewGaugeVec(opts, []string{"server"})
 	}
 	m := &metrics{
-		calls: counter("calls_total", "Calls of tools of MCP servers, by outcome: ok, tool_error (the tool says that "+
-			"it failed), refused (by the server), "+
-			"unsettled (no answer), busy, resting (its breaker is open), down (not connected), cancelled.", "server",
-			"outcome"),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		calls: prometheus.NewCounterVec(of("calls_total", "Calls of tools of MCP servers, by result: ok, failed."),
+			[]string{"server", "result"}),
+		outcomes: prometheus.NewCounterVec(of("call_outcomes_total", "The same calls of all servers, by outcome: ok, "+
+			"tool_error (the tool says that it failed), refused (by the server), unsettled (no answer), busy, "+
+			"resting (its breaker is open), down (not connected), cancelled."), []string{"outcome"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_mcp_call_seconds", Help: "Time of calls that an MCP server was asked for.",
-			Buckets: prometheus.ExponentialBuckets(0.002, 4, 9),
-		}, []string{"server"}),
-		connects: counter("connects_total", "Attempts to connect to MCP servers, by outcome: ok, failed.", "server",
-			"outcome"),
-		changes: counter("tool_changes_total", "Tools of MCP servers that were seen to be not what was approved.",
-			"server"),
-		reloads: counter("reloads_total", "Readings of the file of MCP servers, by outcome: ok, failed.", "outcome"),
-		up:      gauge("connected", "Whether an MCP server is connected."),
-		tools:   gauge("tools", "Tools of an MCP server that are offered."),
-		breaker: gauge("breaker", "State of the breaker of an MCP server: 0 closed, 1 half-open, 2 open."),
+			Buckets: []float64{.01, .1, 1, 10, 60, 300},
+		}),
+		failed: prometheus.NewCounterVec(of("connect_failures_total",
+			"Attempts to connect to MCP servers that failed."), []string{"server"}),
+		changes: prometheus.NewCounter(of("tool_changes_total",
+			"Tools of MCP servers that were seen to be not what was approved.")),
+		reloads: prometheus.NewCounterVec(of("reloads_total",
+			"Readings of the file of MCP servers, by outcome: ok, failed."), []string{"outcome"}),
+		up:    gauge("connected", "Whether an MCP server is connected."),
+		tools: gauge("tools", "Tools of an MCP server that are offered."),
 	}
 	for _, outcome := range []string{"ok", "failed"} {
 		m.reloads.WithLabelValues(outcome) // shown from the start
+	}
+	for _, outcome := range callOutcomes {
+		m.outcomes.WithLabelValues(outcome)
 	}
 	if r == nil {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.calls, m.seconds, m.connects, m.changes, m.reloads, m.up, m.tools,
-		m.breaker,
+		m.calls, m.outcomes, m.seconds, m.failed, m.changes, m.reloads, m.up, m.tools,
 	} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of MCP servers: %w", err)
@@ -139,38 +142,46 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// callOutcomes are all that a call can have. Those that have not happened are shown as zero.
+// callOutcomes are all that a call can have.
 var callOutcomes = []string{"ok", "tool_error", "refused", "unsettled", "busy", "resting", "down", "cancelled"}
 
 // show begins the series of a server.
 func (m *metrics) show(server string) {
-	for _, outcome := range callOutcomes {
-		m.calls.WithLabelValues(server, outcome)
+	for _, result := range []string{"ok", "failed"} {
+		m.calls.WithLabelValues(server, result)
 	}
-	for _, outcome := range []string{"ok", "failed"} {
-		m.connects.WithLabelValues(server, outcome)
+	m.failed.WithLabelValues(server)
+	for _, g := range []*prometheus.GaugeVec{m.up, m.tools} {
+		g.WithLabelValues(server)
 	}
-	m.changes.WithLabelValues(server)
 }
 
-func (m *metrics) called(server, outcome string) { m.calls.WithLabelValues(server, outcome).Inc() }
-
-func (m *metrics) asked(server string, took time.Duration, b *breaker.Breaker) {
-	m.seconds.WithLabelValues(server).Observe(took.Seconds())
-	m.breaker.WithLabelValues(server).Set(float64(b.State(time.Now())))
+// called counts a call. One that the caller took back says nothing of its server.
+func (m *metrics) called(server, outcome string) {
+	m.outcomes.WithLabelValues(outcome).Inc()
+	switch outcome {
+	case "cancelled":
+	case "ok":
+		m.calls.WithLabelValues(server, "ok").Inc()
+	default:
+		m.calls.WithLabelValues(server, "failed").Inc()
+	}
 }
+
+func (m *metrics) asked(took time.Duration) { m.seconds.Observe(took.Seconds()) }
 
 func (m *metrics) connected(server string, err error) {
-	m.connects.WithLabelValues(server, outcomeOf(err)).Inc()
+	if err != nil {
+		m.failed.WithLabelValues(server).Inc()
+	}
 }
 
-func (m *metrics) reloaded(err error) { m.reloads.WithLabelValues(outcomeOf(err)).Inc() }
-
-func outcomeOf(err error) string {
+func (m *metrics) reloaded(err error) {
+	outcome := "ok"
 	if err != nil {
-		return "failed"
+		outcome = "failed"
 	}
-	return "ok"
+	m.reloads.WithLabelValues(outcome).Inc()
 }
 
 // forget takes away what is known of a server that left.
@@ -178,7 +189,7 @@ func (m *metrics) forget(server string) {
 	of := prometheus.Labels{"server": server}
 	for _, v := range []interface {
 		DeletePartialMatch(prometheus.Labels) int
-	}{m.calls, m.seconds, m.connects, m.changes, m.up, m.tools, m.breaker} {
+	}{m.calls, m.failed, m.up, m.tools} {
 		v.DeletePartialMatch(of)
 	}
 }

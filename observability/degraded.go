@@ -17,20 +17,22 @@ type Reason string
 
 // The reasons.
 const (
-	ModelFails  Reason = "model"        // the last call of every model failed
-	LaneDamaged Reason = "damaged_lane" // lanes of the queue that cannot be read are set aside
-	BackupFails Reason = "backup"       // the last scheduled backup failed
-	PromptPage  Reason = "prompt_page"  // a page of the workspace is left out of the prompts
-	PartStuck   Reason = "stuck"        // a part stands still without which messages are still accepted and answered
+	ModelFails   Reason = "model"        // the last call of every model failed
+	LaneDamaged  Reason = "damaged_lane" // lanes of the queue that cannot be read are set aside
+	BackupFails  Reason = "backup"       // the last scheduled backup failed
+	PromptPage   Reason = "prompt_page"  // a page of the workspace is left out of the prompts
+	ChannelFails Reason = "channel"      // the connection of an account fails
+	PartStuck    Reason = "stuck"        // a part stands still without which messages are still accepted and answered
 )
 
 // reasons says what each reason means, in a sentence that is fit for everybody: /ready needs no token.
 var reasons = map[Reason]string{
-	ModelFails:  "no model answers; messages are accepted and kept",
-	LaneDamaged: "a damaged part of the queue is set aside",
-	BackupFails: "the last scheduled backup failed",
-	PromptPage:  "a page of the workspace is left out of the prompts",
-	PartStuck:   "the scheduler or a channel stands still",
+	ModelFails:   "no model answers; messages are accepted and kept",
+	LaneDamaged:  "a damaged part of the queue is set aside",
+	BackupFails:  "the last scheduled backup failed",
+	PromptPage:   "a page of the workspace is left out of the prompts",
+	ChannelFails: "the connection of an account of a channel fails",
+	PartStuck:    "the scheduler or a channel stands still",
 }
 
 // Degradation is one reason that holds now.
@@ -109,7 +111,7 @@ type degradedGauge struct{ of *Degraded }
 
 var degradedDesc = prometheus.NewDesc("corebot_degraded",
 	"1 for each reason why Corebot answers less well than it should: "+
-		"model, damaged_lane, backup, prompt_page, stuck. /status has the details.", []string{"reason"}, nil)
+		"model, damaged_lane, backup, prompt_page, channel, stuck. /status has the details.", []string{"reason"}, nil)
 
 // Describe implements prometheus.Collector.
 func (g degradedGauge) Describe(out chan<- *prometheus.Desc) { out <- degradedDesc }

@@ -60,15 +60,16 @@ func TestAReasonHoldsUntilItIsTakenBack(t *testing.T) {
 func TestTheGaugeShowsEveryReasonFromTheStart(t *testing.T) {
 	r := prometheus.NewRegistry()
 	d := newDegraded(t, r)
-	if n := testutil.CollectAndCount(r, "corebot_degraded"); n != 5 {
+	if n := testutil.CollectAndCount(r, "corebot_degraded"); n != 6 {
 		t.Errorf("%d series at the start, want one for each reason", n)
 	}
 	d.Set(observability.PromptPage, "x")
 	const want = `
 # HELP corebot_degraded 1 for each reason why Corebot answers less well than it should: model, ` +
-		`damaged_lane, backup, prompt_page, stuck. /status has the details.
+		`damaged_lane, backup, prompt_page, channel, stuck. /status has the details.
 # TYPE corebot_degraded gauge
 corebot_degraded{reason="backup"} 0
+corebot_degraded{reason="channel"} 0
 corebot_degraded{reason="damaged_lane"} 0
 corebot_degraded{reason="model"} 0
 corebot_degraded{reason="prompt_page"} 1

@@ -82,6 +82,30 @@ func (l *Level) Run(e *zerolog.Event, level zerolog.Level, _ string) {
 	}
 }
 
+// Counter is a hook that counts the events of a log that tell of something wrong.
+type Counter struct{ events *prometheus.CounterVec }
+
+// NewCounter registers the counter.
+func NewCounter(r prometheus.Registerer) (Counter, error) {
+	c := Counter{prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "corebot_log_events_total", Help: "Events of the log that tell of something wrong: warn, error.",
+	}, []string{"level"})}
+	for _, level := range []zerolog.Level{zerolog.WarnLevel, zerolog.ErrorLevel} {
+		c.events.WithLabelValues(level.String())
+	}
+	if err := r.Register(c.events); err != nil {
+		return c, fmt.Errorf("register the counter of the log: %w", err)
+	}
+	return c, nil
+}
+
+// Run implements zerolog.Hook.
+func (c Counter) Run(_ *zerolog.Event, level zerolog.Level, _ string) {
+	if level == zerolog.WarnLevel || level == zerolog.ErrorLevel {
+		c.events.WithLabelValues(level.String()).Inc()
+	}
+}
+
 func parseLevel(name string) (zerolog.Level, error) {
 	level, err := zerolog.ParseLevel(name)
 	if err != nil || level < zerolog.DebugLevel || level > zerolog.ErrorLevel {
@@ -99,7 +123,7 @@ func NewRegistry(version string) *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	r.MustRegister(build, collectors.NewGoCollector(),
+	r.MustRegister(build, collectors.NewGoCollector(collectors.WithGoCollectorMemStatsMetricsDisabled()),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }

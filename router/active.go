@@ -24,6 +24,7 @@ type stop struct {
 
 type running struct {
 	life   int64
+	began  time.Time
 	cancel context.CancelCauseFunc
 }
 
@@ -36,7 +37,7 @@ func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Conte
 	if a.turns == nil {
 		a.turns = map[corebot.Lease]running{}
 	}
-	a.turns[d.Lease] = running{d.Life, cancel}
+	a.turns[d.Lease] = running{d.Life, time.Now(), cancel}
 	// A /stop that was accepted before this claim is in the delivery. An older entry here, such as of an earlier run,
 	// no longer counts.
 	switch s, ok := a.stopped[d.Life]; {
@@ -103,6 +104,16 @@ func (a *active) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.turns)
+}
+
+// oldest is for how long the turn has run that began first; 0: none runs.
+func (a *active) oldest() (age time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, t := range a.turns {
+		age = max(age, time.Since(t.began))
+	}
+	return age
 }
 
 // heartbeat extends the leases of all turns together, three times in a lease.

@@ -115,7 +115,7 @@ func (s Spending) deferred(d corebot.Delivery, scope corebot.BudgetScope) corebo
 		capOf(scope), until.Format("15:04 MST on Monday, 2 January")), corebot.NoticeDeferred)
 	told.ID = corebot.OwnID("budget", s.Accounting.Day(now), scope, hex.EncodeToString(who[:8]))
 	return corebot.Result{
-		Outcome: corebot.Outcome{Verb: corebot.Defer, At: until, Reason: string(scope) + " budget"},
+		Outcome: corebot.Outcome{Verb: corebot.Defer, At: until, Reason: scope.Reason()},
 		Replies: []corebot.Message{told},
 	}
 }

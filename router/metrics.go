@@ -27,13 +27,10 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 		}, []string{"scope"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_turn_seconds", Help: "Time of a turn, from its claim to its commit.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
+			Buckets: []float64{.01, .1, 1, 5, 15, 60, 300, 3600},
 		}),
 	}
-	for _, scope := range []corebot.BudgetScope{
-		corebot.BudgetChat, corebot.BudgetPrincipal, corebot.BudgetRole,
-		corebot.BudgetAgent, corebot.BudgetTotal,
-	} {
+	for _, scope := range corebot.BudgetScopes() {
 		m.deferred.WithLabelValues(string(scope)) // creates the series at zero
 	}
 	if r == nil {
@@ -41,7 +38,10 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 	}
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "corebot_turns_running", Help: "Turns that run now."},
 		func() float64 { return float64(a.count()) })
-	for _, c := range []prometheus.Collector{m.lost, m.seconds, m.deferred, running} {
+	oldest := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "corebot_turn_oldest_seconds", Help: "For how long the turn that began first of those that run has run.",
+	}, func() float64 { return a.oldest().Seconds() })
+	for _, c := range []prometheus.Collector{m.lost, m.seconds, m.deferred, running, oldest} {
 		if err := r.Register(c); err != nil {
 			return nil, fmt.Errorf("register the router's metrics: %w", err)
 		}

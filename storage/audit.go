@@ -117,7 +117,7 @@ func auditTx(t *tx, events []corebot.AuditEvent) error {
 		}
 		t.audit = next
 		if e.Event == toolResult && e.Label != "" {
-			t.count(toolsTotal, k.Agent, e.Label, string(e.Outcome), 1)
+			t.count(toolsTotal, k.Agent, string(e.Outcome), "", 1)
 		}
 	}
 	return nil

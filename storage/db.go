@@ -85,6 +85,7 @@ type DB struct {
 	wal        logUse
 	clients    atomic.Pointer[MailClients]
 	stops      atomic.Pointer[func(life int64)] // see [DB.OnStop]
+	pools      atomic.Pointer[[]corebot.Pool]   // that metrics show while they are empty, too
 	said       chan struct{}                    // signals that the history has grown; holds one signal
 	planned    chan struct{}                    // signals that due times of tasks have changed; holds one signal
 	taskEnds   int                              // failed runs in a row that pause a task; 0: any number

@@ -67,7 +67,7 @@ type Retention struct {
 	stages                       []stage
 	lanes, history, chats, tasks rotation
 	swept                        *prometheus.CounterVec
-	ran                          *prometheus.GaugeVec
+	ran                          prometheus.Gauge
 	told                         int64 // the head of the audit trail in the last log line
 }
 
@@ -105,10 +105,10 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_retention_rows_total", Help: "Rows that were taken away because they were old enough.",
 		}, []string{"table"}),
-		ran: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		ran: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "corebot_retention_last_pass_timestamp_seconds",
-			Help: "When the last whole pass over a table ended, as unix time.",
-		}, []string{"table"}),
+			Help: "When the last pass ended that did all tables, as unix time; 0: none of this process has.",
+		}),
 	}
 	history := o.History
 	if o.HistoryEntries > 0 {
@@ -186,7 +186,9 @@ func (r *Retention) Sweep(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("sweep %s: %w", s.table, err))
 			continue
 		}
-		r.ran.WithLabelValues(s.table).Set(float64(time.Now().Unix()))
+	}
+	if len(errs) == 0 {
+		r.ran.SetToCurrentTime()
 	}
 	return errors.Join(append(errs, r.tellHead(ctx))...)
 }

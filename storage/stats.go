@@ -203,6 +203,25 @@ func (q *Queue) asideNow(ctx context.Context) ([]Aside, error) {
 	return known, err
 }
 
+// KnowPools exports the figures of pools from the start.
+func (db *DB) KnowPools(pools ...corebot.Pool) { db.pools.Store(&pools) }
+
+// begin has figures that are zero shown, too.
+func (s *Stats) begin(pools []corebot.Pool) {
+	for _, pool := range pools {
+		s.Pools[pool] = s.Pools[pool]
+	}
+	for direction, reasons := range deadReasons {
+		for _, reason := range reasons {
+			s.DeadFor[Death{direction, reason}] += 0
+		}
+	}
+	s.Deferred[corebot.DeferredToTime] += 0
+	for _, scope := range corebot.BudgetScopes() {
+		s.Deferred[scope.Reason()] += 0
+	}
+}
+
 // collector reads the figures of the queue when a scrape asks for them.
 type collector struct{ queue *Queue }
 
@@ -247,6 +266,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	read := func(figure string) bool { return s.Unread[figure] == "" }
+	if known := c.queue.db.pools.Load(); known != nil && len(s.Unread) == 0 {
+		s.begin(*known)
+	}
 	for pool, p := range s.Pools {
 		gauge(depthDesc, float64(p.Depth), string(pool))
 		gauge(laneDesc, float64(p.Leased), string(pool), "leased")

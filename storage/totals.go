@@ -2,7 +2,6 @@ package storage
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +12,9 @@ import (
 // series is one counter of the table totals: a metric by its short name, the agent, and the values of its other labels.
 // Counts from before counters knew agents name no agent.
 type series struct{ name, agent, a, b string }
+
+// byTool says that a counter is from before calls were counted by outcome alone: a is a tool, and b the outcome.
+func (s series) byTool() bool { return s.name == toolsTotal && s.b != "" }
 
 // The counters in the database. Each rises in the commit that writes the fact it counts, so the two never disagree. A
 // counter continues after a restart, and retention does not lower it.
@@ -41,8 +43,8 @@ func newTotalDesc(name, help string, unit float64, labels ...string) totalDesc {
 var totalDescs = map[string]totalDesc{
 	turnsTotal: newTotalDesc("corebot_turns_total", "Claims of inbound messages that ended, by how: "+
 		"answered, stopped, refused, retrying, waiting, parked, dead.", 1, "end"),
-	toolsTotal: newTotalDesc("corebot_tool_calls_total", "Tool calls that ended, by tool and outcome.", 1, "tool",
-		"outcome"),
+	toolsTotal: newTotalDesc("corebot_tool_calls_total", "Tool calls that ended, by outcome: success, denied, error, "+
+		"invalid_args, unknown. `corebot audit` has the tools.", 1, "outcome"),
 	tokensTotal: newTotalDesc("corebot_usage_tokens_total",
 		"Tokens that were booked: input, output; cache_read and cache_write are part of the "+
 			"input; unpriced are of models without a price.", 1, "direction"),
@@ -85,6 +87,8 @@ func knownSeries(agent string) []series {
 	add(tokensTotal, "input", "output", "cache_read", "cache_write", "unpriced")
 	add(approvalsTotal, string(corebot.ApprovalApproved), string(corebot.ApprovalDenied),
 		string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
+	add(toolsTotal, string(corebot.OutcomeSuccess), string(corebot.OutcomeDenied), string(corebot.OutcomeError),
+		string(corebot.OutcomeInvalidArgs), string(corebot.OutcomeUnknown))
 	add(waitsTotal, string(corebot.WaitOver), string(corebot.WaitExpired), string(corebot.WaitEnded))
 	add(jobsTotal, "begun", string(corebot.JobDone), string(corebot.JobFailed), string(corebot.JobStopped))
 	for direction, reasons := range deadReasons {
@@ -102,10 +106,10 @@ type tally struct {
 	of map[string]int // how many series each agent has
 }
 
-// Bounds of the series. MCP servers choose the names of their tools, and settings those of agents. Further series of an
-// agent count as "other", and so do further agents.
+// Bounds of the series. Settings choose the names of agents. Further series of an agent count as "other", and so do
+// further agents.
 const (
-	maxSeries = 2000 // of one agent
+	maxSeries = 100 // of one agent
 	maxAgents = 100
 )
 
@@ -141,7 +145,9 @@ func (y *tally) replace(stored map[series]int64) {
 	}
 	y.n, y.of = stored, map[string]int{}
 	for s := range stored {
-		y.of[s.agent]++
+		if !s.byTool() {
+			y.of[s.agent]++
+		}
 	}
 }
 
@@ -261,18 +267,6 @@ func (db *DB) KnowAgents(agents ...string) {
 	}
 }
 
-// KnowTools exports the counters of an agent's tools from the start.
-func (db *DB) KnowTools(agent string, names ...string) {
-	for _, name := range names {
-		for _, o := range []corebot.AuditOutcome{
-			corebot.OutcomeSuccess, corebot.OutcomeDenied, corebot.OutcomeError, corebot.OutcomeInvalidArgs,
-			corebot.OutcomeUnknown,
-		} {
-			db.tally.know(series{toolsTotal, agent, name, string(o)})
-		}
-	}
-}
-
 // Describe implements prometheus.Collector.
 func (y *tally) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range totalDescs {
@@ -283,7 +277,13 @@ func (y *tally) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (y *tally) Collect(out chan<- prometheus.Metric) {
 	y.mu.Lock()
-	n := maps.Clone(y.n)
+	n := make(map[series]int64, len(y.n))
+	for s, value := range y.n {
+		if s.byTool() {
+			s.a, s.b = s.b, ""
+		}
+		n[s] += value
+	}
 	y.mu.Unlock()
 	for s, value := range n {
 		d, known := totalDescs[s.name]

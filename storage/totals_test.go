@@ -67,7 +67,7 @@ func countedTurns(t *testing.T, db *DB) map[string]float64 {
 	publishTest(t, db, "a", "2")
 	must(t, queue.Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
 	return map[string]float64{
-		"turns retrying": 1, "turns answered": 1, "turns dead": 1, "tool_calls success fs.read": 1,
+		"turns retrying": 1, "turns answered": 1, "turns dead": 1, "tool_calls success": 1,
 		"bus_dead_letters inbound permanent": 1,
 		"usage_tokens input":                 100, "usage_tokens output": 10, "usage_tokens cache_read": 30,
 		"usage_tokens cache_write": 20,
@@ -114,15 +114,14 @@ func TestCountersGoOnAfterARestartAndAfterRetention(t *testing.T) {
 func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	db.KnowAgents(corebot.DefaultAgent)
-	db.KnowTools(corebot.DefaultAgent, "fs.read")
 	got := shown(t, db)
 	for _, name := range []string{
 		"turns answered", "turns stopped", "turns refused", "turns retrying", "turns waiting", "turns parked",
 		"turns dead",
 		"usage_tokens input", "usage_tokens output", "usage_tokens cache_read", "usage_tokens cache_write",
 		"usage_tokens unpriced", "usage_cost ",
-		"approvals approved", "approvals denied", "approvals expired", "approvals void", "tool_calls denied fs.read",
-		"waits over", "waits expired", "waits ended", "tool_calls unknown fs.read",
+		"approvals approved", "approvals denied", "approvals expired", "approvals void", "tool_calls denied",
+		"waits over", "waits expired", "waits ended", "tool_calls unknown",
 		"bus_dead_letters inbound attempts", "bus_dead_letters inbound poison", "bus_dead_letters outbound ambiguous",
 	} {
 		if n, there := got[name]; !there || n != 0 {
@@ -173,23 +172,54 @@ func TestCountersSayWhatWasCommitted(t *testing.T) {
 }
 
 // MCP servers name their tools as they like.
-func TestTheNumberOfSeriesIsBounded(t *testing.T) {
-	dir := t.TempDir()
-	db := openTest(t, dir)
-	for chunk := range maxSeries / 100 * 2 {
-		var events []corebot.AuditEvent
-		for i := range 100 {
-			label := fmt.Sprint("mcp__server__", chunk, "_", i)
-			events = append(events, corebot.AuditEvent{
-				Event: "tool.result", Label: label,
-				Outcome: corebot.OutcomeSuccess, Key: testKey("a"),
-			})
-		}
-		must(t, db.write(t.Context(), "audit", func(t *tx) error { return auditTx(t, events) }))
+func TestNamesOfToolsMakeNoSeries(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	var events []corebot.AuditEvent
+	for i := range 100 {
+		events = append(events, corebot.AuditEvent{
+			Event: "tool.result", Label: fmt.Sprint("mcp__server__", i), Outcome: corebot.OutcomeSuccess,
+			Key: testKey("a"),
+		})
 	}
+	must(t, db.write(t.Context(), "audit", func(t *tx) error { return auditTx(t, events) }))
+	if all := shown(t, db); len(all) != 1 || all["tool_calls success"] != 100 {
+		t.Errorf("the counters are %v", all)
+	}
+}
+
+// Earlier versions counted each tool by its name.
+func TestCallsThatWereCountedByToolGoOnAsOneCounter(t *testing.T) {
+	dir := seeded(t)
+	earlier(t, dir, func(db *DB) {
+		must(t, db.write(t.Context(), "test", func(t *tx) error {
+			for i := range 2 * maxSeries {
+				_, err := t.exec(putTally, toolsTotal, corebot.DefaultAgent, fmt.Sprint("tool", i), "success", 1)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	})
+	earlier(t, dir, func(db *DB) {
+		want := countedTurns(t, db)
+		want["tool_calls success"] += 2 * maxSeries
+		wantCounted(t, db, "after the old ones", want)
+	})
+}
+
+func TestTheNumberOfSeriesIsBounded(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	must(t, db.write(t.Context(), "test", func(t *tx) error {
+		for i := range 3 * maxSeries {
+			t.count(turnsTotal, corebot.DefaultAgent, fmt.Sprint("end", i), "", 1)
+		}
+		_, err := t.exec(touchStore)
+		return err
+	}))
 	all := shown(t, db)
-	if len(all) > maxSeries+10 || all["tool_calls success other"] < maxSeries/2 {
-		t.Errorf("there are %d series, and %v calls of others", len(all), all["tool_calls success other"])
+	if len(all) > maxSeries+1 || all["turns other"] < maxSeries {
+		t.Errorf("there are %d series, and %v ends of others", len(all), all["turns other"])
 	}
 }
 

@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,7 +105,7 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 			return nil, err
 		}
 	}
-	m, err := newMetrics(o.Metrics, o.Redactor)
+	m, err := newMetrics(o.Metrics, o.Redactor, r.own)
 	if err != nil {
 		return nil, err
 	}
@@ -246,36 +247,53 @@ func (b *Box) roleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (c
 	return role, nil
 }
 
-// metrics times calls. Labels are bounded: tools that exist, and one word for all that do not. An MCP server names its
-// tools as it likes, so that names are redacted: who reads the metrics may be nobody who may know the secret in one.
+// metrics times calls by kind of tool. Labels are bounded: the kinds of the registry's own tools, one word for those of
+// MCP servers, and one for tools that do not exist. An MCP server names its tools as it likes, so names in rows are
+// redacted: who reads them may be nobody who may know the secret in one.
 type metrics struct {
 	hide     *redact.Redactor
-	duration *prometheus.HistogramVec
+	duration *prometheus.SummaryVec
 }
 
-func newMetrics(r prometheus.Registerer, hide *redact.Redactor) (*metrics, error) {
+func newMetrics(r prometheus.Registerer, hide *redact.Redactor, own []Tool) (*metrics, error) {
 	m := &metrics{
 		hide: hide,
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "corebot_tool_duration_seconds", Help: "How long tool calls took, from look-up to result.",
-			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 30, 120},
-		}, []string{"tool"}),
+		duration: prometheus.NewSummaryVec(prometheus.SummaryOpts{
+			Name: "corebot_tool_duration_seconds", Help: "How long tool calls took, from look-up to result, by " +
+				"kind of tool: the part of its name before the dot, mcp, or unknown.",
+		}, []string{"kind"}),
+	}
+	m.duration.WithLabelValues(kindMCP)
+	m.duration.WithLabelValues(unknownLabel)
+	for _, t := range own {
+		m.duration.WithLabelValues(kindOf(t.Name()))
 	}
 	if r == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.duration} {
-		if err := r.Register(c); err != nil {
-			return nil, fmt.Errorf("register the metrics of tools: %w", err)
-		}
+	if err := r.Register(m.duration); err != nil {
+		return nil, fmt.Errorf("register the metrics of tools: %w", err)
 	}
 	return m, nil
 }
 
-// label is how counters name a tool.
+const (
+	kindMCP = "mcp"
+)
+
+// kindOf is the kind of a tool that exists, or of the unknown one.
+func kindOf(tool string) string {
+	if strings.HasPrefix(tool, "mcp__") {
+		return kindMCP
+	}
+	kind, _, _ := strings.Cut(tool, ".")
+	return kind
+}
+
+// label is how rows name a tool.
 func (m *metrics) label(tool string) string { return m.hide.Text(tool) }
 
 // took notes how long a call took. How it ended is counted where its result is stored.
 func (m *metrics) took(tool string, d time.Duration) {
-	m.duration.WithLabelValues(m.label(tool)).Observe(d.Seconds())
+	m.duration.WithLabelValues(kindOf(tool)).Observe(d.Seconds())
 }

@@ -378,10 +378,10 @@ func TestCallsAreCountedUnderBoundedLabels(t *testing.T) {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			got[m.GetLabel()[0].GetValue()] = float64(m.GetHistogram().GetSampleCount())
+			got[m.GetLabel()[0].GetValue()] = float64(m.GetSummary().GetSampleCount())
 		}
 	}
-	if want := map[string]float64{"web.search": 1, "unknown": 2}; !reflect.DeepEqual(got, want) {
+	if want := map[string]float64{"web": 1, "mcp": 0, "unknown": 2}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/tools"
@@ -59,8 +59,16 @@ func TestAnEffectThatIsDeniedHasBeenStoredAndIsCounted(t *testing.T) {
 		strings.Join(*s.log, " ") != "apply" {
 		t.Errorf("got %+v, %v; the journal saw %q", r, err, *s.log)
 	}
-	if n, err := testutil.GatherAndCount(metrics, "corebot_tool_duration_seconds"); err != nil || n != 1 {
-		t.Errorf("%d series, %v", n, err)
+	families, err := metrics.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%d families, %v", len(families), err)
+	}
+	calls := map[string]uint64{}
+	for _, m := range families[0].GetMetric() {
+		calls[m.GetLabel()[0].GetValue()] = m.GetSummary().GetSampleCount()
+	}
+	if want := map[string]uint64{"web": 1, "mcp": 0, "unknown": 0}; !maps.Equal(calls, want) {
+		t.Errorf("counted %v, want %v", calls, want)
 	}
 }
 

@@ -9,39 +9,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statuses are those of the answers on each path. Their series exist at zero from the start, because a rate misses the
-// first event of a series that begins at one.
-var statuses = map[string][]int{
+// statuses are those of the answers on each path, as metrics name them: exactly where messages come in, and by class
+// elsewhere. Their series exist at zero from the start, because a rate misses the first event of a series that begins
+// at one.
+var statuses = map[string][]string{
 	pathPost: {
-		http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
-		http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusConflict,
-		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest,
-		http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError,
-		http.StatusServiceUnavailable,
+		"202", "400", "401", "403", "405", "408", "409", "413", "415", "421", "422", "429", "500", "503",
 	},
-	pathOutbound: reading,
-	pathStream:   reading,
-	pathResume: {
-		http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
-		http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusGone, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
-		http.StatusInternalServerError, http.StatusServiceUnavailable,
-	},
-	pathGuest: {
-		http.StatusOK, http.StatusAccepted, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
-		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusRequestTimeout,
-		http.StatusRequestEntityTooLarge, http.StatusMisdirectedRequest, http.StatusInternalServerError,
-		http.StatusServiceUnavailable,
-	},
-	pathOther: {http.StatusForbidden, http.StatusNotFound, http.StatusMisdirectedRequest},
+	pathOutbound: classes, pathStream: classes, pathResume: classes, pathGuest: classes,
+	pathOther: {class4},
 }
 
-// reading are the statuses of the paths where callers fetch replies.
-var reading = []int{
-	http.StatusOK, http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
-	http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
-	http.StatusMisdirectedRequest, http.StatusUnprocessableEntity, http.StatusTooManyRequests,
-	http.StatusInternalServerError, http.StatusServiceUnavailable,
+const class4 = "4xx"
+
+// classes are all that a path has whose statuses are not told apart. A wrong token is told apart everywhere.
+var classes = []string{"2xx", "401", class4, "5xx"}
+
+// statusLabel is how the metrics name a status.
+func statusLabel(path string, status int) string {
+	if path == pathPost || path != pathOther && status == http.StatusUnauthorized {
+		return strconv.Itoa(status)
+	}
+	return strconv.Itoa(status/100) + "xx"
 }
 
 // Kinds of waits, as the gauge names them.
@@ -51,11 +40,10 @@ const (
 	kindGuest  = "guest"
 )
 
-// metrics have bounded labels: the five paths and "other", the statuses that the webhook and its guest give, three
-// kinds.
+// metrics have bounded labels: the five paths and "other", their statuses, three kinds.
 type metrics struct {
 	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
+	accepted prometheus.Histogram
 	waiting  *prometheus.GaugeVec
 	refused  prometheus.Counter
 }
@@ -63,13 +51,14 @@ type metrics struct {
 func newMetrics(guest bool) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "corebot_webhook_requests_total", Help: "Requests by path and status. A stream counts when it ends.",
+			Name: "corebot_webhook_requests_total", Help: "Requests by path and status: on /webhook by the exact " +
+				"one, elsewhere by class. A stream counts when it ends.",
 		}, []string{"path", "status"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "corebot_webhook_request_duration_seconds",
-			Help:    "Time to answer, the wait of a long poll included. Streams are not in it.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 15, 60},
-		}, []string{"path"}),
+		accepted: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "corebot_webhook_post_seconds",
+			Help:    "Time to answer a posted message, its fsync included.",
+			Buckets: []float64{.0025, .01, .025, .1, .25, 1, 5, 30},
+		}),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "corebot_webhook_waiting",
 			Help: "Long polls and streams that are open now, and requests of the guest at /mcp.",
@@ -85,9 +74,8 @@ func newMetrics(guest bool) *metrics {
 		if path == pathGuest && !guest {
 			continue
 		}
-		m.duration.WithLabelValues(path)
 		for _, status := range all {
-			m.requests.WithLabelValues(path, strconv.Itoa(status))
+			m.requests.WithLabelValues(path, status)
 		}
 	}
 	return m
@@ -97,12 +85,12 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	if r == nil {
 		return nil
 	}
-	return errors.Join(r.Register(m.requests), r.Register(m.duration), r.Register(m.waiting), r.Register(m.refused))
+	return errors.Join(r.Register(m.requests), r.Register(m.accepted), r.Register(m.waiting), r.Register(m.refused))
 }
 
 func (m *metrics) count(path string, status int, took time.Duration) {
-	m.requests.WithLabelValues(path, strconv.Itoa(status)).Inc()
-	if path != pathStream || status != http.StatusOK {
-		m.duration.WithLabelValues(path).Observe(took.Seconds())
+	m.requests.WithLabelValues(path, statusLabel(path, status)).Inc()
+	if path == pathPost {
+		m.accepted.Observe(took.Seconds())
 	}
 }

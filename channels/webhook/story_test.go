@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -123,7 +122,7 @@ func TestEverySeriesOfRequestsExistsFromTheStart(t *testing.T) {
 				continue
 			}
 			for _, status := range all {
-				wantCounted(t, r, path, strconv.Itoa(status), 0)
+				wantCounted(t, r, path, status, 0)
 			}
 		}
 		families, err := r.Gather()
@@ -131,9 +130,6 @@ func TestEverySeriesOfRequestsExistsFromTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, family := range families {
-			if family.GetName() == "corebot_webhook_request_duration_seconds" && len(family.GetMetric()) != 5 {
-				t.Errorf("%d paths have a duration, want 5", len(family.GetMetric()))
-			}
 			for _, m := range family.GetMetric() {
 				if len(m.GetLabel()) > 0 && m.GetLabel()[0].GetValue() == pathGuest {
 					t.Errorf("%s tells of %s, and there is no guest", family.GetName(), pathGuest)
@@ -141,7 +137,7 @@ func TestEverySeriesOfRequestsExistsFromTheStart(t *testing.T) {
 			}
 		}
 		f.get("/guess")
-		wantCounted(t, r, pathOther, "404", 1)
+		wantCounted(t, r, pathOther, class4, 1)
 	})
 }
 
@@ -159,8 +155,7 @@ func wantOnlyKnownStatuses(t *testing.T, w *Webhook) {
 	}
 	for _, m := range families[0].GetMetric() {
 		path, status := m.GetLabel()[0].GetValue(), m.GetLabel()[1].GetValue()
-		n, err := strconv.Atoi(status)
-		if err != nil || !slices.Contains(statuses[path], n) {
+		if !slices.Contains(statuses[path], status) {
 			t.Errorf("%s answered %s, a series that does not exist from the start", path, status)
 		}
 	}
@@ -174,7 +169,7 @@ func TestPathsOfCallersAreNoLabels(t *testing.T) {
 			f.get(fmt.Sprintf("/guess/%d", i))
 		}
 		f.do(f.request("BREW", pathPost, nil))
-		wantCounted(t, r, pathOther, "404", 5)
+		wantCounted(t, r, pathOther, class4, 5)
 		wantCounted(t, r, pathPost, "405", 1)
 	})
 }

@@ -2,6 +2,8 @@
 // together.
 //
 // It is the only place that knows both sides of an interface; join.go holds the proof that they fit.
+//
+//go:generate go test -run TestEverySeriesIsThereFromTheStartAndTheyAreFew . -args -metrics.update
 package app
 
 import (
@@ -12,6 +14,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +87,7 @@ type App struct {
 	level      *observability.Level
 	accounting corebot.Accounting
 
+	reloads   *prometheus.CounterVec
 	reloading sync.Mutex
 	inForce   config.Config // guarded by reloading
 
@@ -141,14 +145,21 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err := checkOwner(places(c)...); err != nil {
 		return nil, err
 	}
-	a.log = o.Log.Hook(a.level)
+	registry := observability.NewRegistry(o.Version)
+	counter, err := observability.NewCounter(registry)
+	if err != nil {
+		return nil, err
+	}
+	a.log = o.Log.Hook(a.level, counter)
 	if err := a.level.Set(c.Log.Level); err != nil {
 		return nil, err
 	}
 	if err := a.learnSecrets(o.Redactor); err != nil {
 		return nil, err
 	}
-	registry := observability.NewRegistry(o.Version)
+	if a.reloads, err = newReloads(registry); err != nil {
+		return nil, err
+	}
 	if a.degraded, err = observability.NewDegraded(registry); err != nil {
 		return nil, err
 	}
@@ -342,7 +353,25 @@ func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err er
 		return err
 	}
 	a.Store.MailFor(a.channels)
+	pools := []corebot.Pool{corebot.InboundPool}
+	for _, e := range running {
+		pools = append(pools, corebot.OutboundPool(e.Kind))
+	}
+	a.Store.KnowPools(pools...)
+	if err := r.Register(a.channels); err != nil {
+		return fmt.Errorf("register the metrics of channels: %w", err)
+	}
+	a.degraded.Watch(observability.ChannelFails, a.failingChannels)
 	return nil
+}
+
+// failingChannels names the accounts whose connections fail.
+func (a *App) failingChannels(context.Context) string {
+	var names []string
+	for _, account := range a.channels.Down() {
+		names = append(names, account.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // Run runs everything until ctx ends. It stops in the reverse order of starting: no new messages, then the turns drain,

@@ -162,6 +162,13 @@ func (a *App) hello() operate.Hello {
 func (a *App) Reload() (r operate.Reloaded, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
+	defer func() {
+		result := "ok"
+		if err != nil {
+			result = "failed"
+		}
+		a.reloads.WithLabelValues(result).Inc()
+	}()
 	fresh, err := config.Load(a.config.Home, networkSettings(a.networks)...)
 	if err != nil {
 		return r, err
@@ -199,6 +206,19 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 	a.adopt(fresh)
 	a.log.Info().Strs("applied", r.Applied).Strs("restart", r.Restart).Msg("settings reloaded")
 	return r, nil
+}
+
+func newReloads(r prometheus.Registerer) (*prometheus.CounterVec, error) {
+	reloads := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "corebot_config_reloads_total", Help: "Reloads of the settings, by result: ok, failed (nothing changed).",
+	}, []string{"result"})
+	for _, result := range []string{"ok", "failed"} {
+		reloads.WithLabelValues(result)
+	}
+	if err := r.Register(reloads); err != nil {
+		return nil, fmt.Errorf("register the counter of reloads: %w", err)
+	}
+	return reloads, nil
 }
 
 // adopt notes the settings that are in force now: the ones that were applied, and the old ones of what needs a restart.

@@ -104,9 +104,6 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	}
 	u.notes.registry = registry
 	a.Store.KnowAgents(u.entry.ID)
-	for _, t := range all {
-		a.Store.KnowTools(u.entry.ID, t.Name())
-	}
 	dir, err := os.OpenRoot(u.place.workspace())
 	if err != nil {
 		return fmt.Errorf("open the workspace: %w", err)

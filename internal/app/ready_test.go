@@ -215,11 +215,10 @@ func TestEverySeriesWithKnownLabelsIsThereBeforeTheFirstMessage(t *testing.T) {
 	for _, series := range []string{
 		`corebot_model_calls_total{agent="main",model="scripted",result="ok"} 0`,
 		`corebot_model_calls_total{agent="main",model="scripted",result="rate_limited"} 0`,
-		`corebot_model_tokens_total{agent="main",direction="input",model="scripted"} 0`,
 		`corebot_provider_calls_total{model="scripted",outcome="unauthorized",provider="default"} 0`,
 		`corebot_provider_tokens_total{kind="cache_read",model="scripted",provider="default"} 0`,
-		`corebot_door_refused_total{account="",channel="other",rule="no-channel"} 0`,
-		`corebot_door_refused_total{account="",channel="webhook",rule="chat-denied"} 0`,
+		`corebot_door_refused_total{channel="other",rule="no-channel"} 0`,
+		`corebot_door_refused_total{channel="webhook",rule="chat-denied"} 0`,
 		`corebot_bus_leases_lost_total 0`, `corebot_clock_steps_total 0`,
 	} {
 		if !strings.Contains(page, series) {

@@ -76,10 +76,10 @@ func (s *Service) Call(ctx context.Context, c Call) (Result, error) {
 	step := s.newStep(c)
 	r, err := s.box.Call(ctx, s.caller(c.Args), corebot.ToolCall{Tool: c.Tool, Args: c.Args}, step)
 	if err != nil {
-		s.metrics.count(c.Tool, interrupted, time.Since(began))
+		s.metrics.count(interrupted, time.Since(began))
 		return Result{}, err
 	}
-	s.metrics.count(c.Tool, string(r.Outcome), time.Since(began))
+	s.metrics.count(string(r.Outcome), time.Since(began))
 	if r.Outcome != corebot.OutcomeSuccess {
 		return Result{Text: r.Content, Failed: true}, nil
 	}
@@ -225,7 +225,7 @@ func (s *Service) refuse(ctx context.Context, c Call, why string) (Result, error
 	if err != nil {
 		return Result{}, fmt.Errorf("note a refused call of %s: %w", who.Principal, err)
 	}
-	s.metrics.count(c.Tool, string(corebot.OutcomeInvalidArgs), time.Since(began))
+	s.metrics.count(string(corebot.OutcomeInvalidArgs), time.Since(began))
 	return Result{Text: "invalid_args: " + why, Failed: true}, nil
 }
 

@@ -113,7 +113,7 @@ func New(s Store, rules *policy.Policy, o Options) (*Service, error) {
 	for _, t := range sv.catalog {
 		sv.lines[t.Name], sv.lines[t.internal] = t.lines, t.lines
 	}
-	sv.metrics, err = newMetrics(o.Metrics, sv.catalog)
+	sv.metrics, err = newMetrics(o.Metrics)
 	return sv, err
 }
 

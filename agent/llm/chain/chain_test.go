@@ -510,7 +510,7 @@ corebot_provider_calls_total{model="a2",outcome="ok",provider="A"} 2
 		t.Error(err)
 	}
 	tokens, err := testutil.GatherAndCount(registry, "corebot_provider_tokens_total", "corebot_provider_seconds")
-	if err != nil || tokens != 4*3+2 {
+	if err != nil || tokens != 4*3+3 {
 		t.Errorf("%d series of tokens and times, %v", tokens, err)
 	}
 }

@@ -39,7 +39,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		}, append(labels, "outcome")),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "corebot_provider_seconds", Help: "Time of a call of a provider's model, to its last byte or its " +
-				"failure.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
+				"failure.", Buckets: []float64{.1, 1, 5, 15, 60, 300},
 		}, labels),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "corebot_provider_tokens_total",
@@ -64,6 +64,7 @@ func (m *Metrics) Show(c *Chain) {
 			for _, outcome := range outcomes {
 				m.calls.WithLabelValues(route.provider, route.model.Name(), outcome)
 			}
+			m.seconds.WithLabelValues(route.provider, route.model.Name())
 			for kind := range tokensOf(corebot.Usage{}) {
 				m.tokens.WithLabelValues(route.provider, route.model.Name(), kind)
 			}
