@@ -182,7 +182,7 @@ func (a *App) stuckLines() (lines []string) {
 		}
 	}
 	if len(lines) > 0 {
-		lines = append(lines, "hint: `corebot status` and the log name the work that is left; a restart loses nothing")
+		lines = append(lines, "hint: /status and the log name the work that is left; a restart loses nothing")
 	}
 	return lines
 }
