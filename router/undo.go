@@ -84,11 +84,12 @@ func (r *Router) undone(ctx context.Context, d corebot.Delivery, c corebot.Comma
 		result.Outcome.End, result.Outcome.Reason, result.Command = corebot.EndRefused, "not undone", by
 		return result, nil
 	}
-	if len(done) == 0 {
-		return says("The files are as they were before those changes already.", corebot.NoticeCommand), nil
+	// The audit names an /undo that found nothing to do: an attempt of it that a crash ended can have done everything.
+	text := "The files are as they were before those changes already."
+	if len(done) > 0 {
+		text = fmt.Sprintf("Undone, of message %s:\n%s", all[0].MessageID, strings.Join(listed(done), "\n"))
 	}
-	result := says(fmt.Sprintf("Undone, of message %s:\n%s", all[0].MessageID, strings.Join(listed(done), "\n")),
-		corebot.NoticeCommand)
+	result := says(text, corebot.NoticeCommand)
 	by.Outcome = corebot.OutcomeSuccess
 	result.Command = by
 	return result, nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
 )
@@ -167,11 +168,16 @@ func (s *Versions) Revert(ctx context.Context, all []corebot.FileVersion) (done 
 		return nil, err
 	}
 	for _, v := range pending {
+		fault.Point("undo", "before")
 		line, err := s.revert(ctx, v)
 		if err != nil {
 			return done, err
 		}
+		fault.Point("undo", "after")
 		done = append(done, line)
+	}
+	for _, v := range all { // a Revert that was cut short can have left directories behind
+		s.removeMade(v)
 	}
 	return done, nil
 }
@@ -244,7 +250,7 @@ func (s *Versions) wasMade(v corebot.FileVersion, now, disk map[string]string) (
 	switch {
 	case v.From == "" && at == v.Before, v.From != "" && from == v.After && at == v.Before:
 		return false, nil
-	case halfMovedBack(v, at, from), at == v.After && from == corebot.NoFile:
+	case halfMovedBack(v, at, from), copiedBack(v, at, from), at == v.After && from == corebot.NoFile:
 	default:
 		return false, &Conflict{v.Path, "has changed since"}
 	}
@@ -257,6 +263,11 @@ func (s *Versions) wasMade(v corebot.FileVersion, now, disk map[string]string) (
 // halfMovedBack: the file is in its old place, and the one that it had replaced is not back yet.
 func halfMovedBack(v corebot.FileVersion, at, from string) bool {
 	return v.From != "" && from == v.After && at == corebot.NoFile && v.Before != corebot.NoFile
+}
+
+// copiedBack: the file is in both places. A move to another directory copies it first, back too.
+func copiedBack(v corebot.FileVersion, at, from string) bool {
+	return v.From != "" && strings.HasPrefix(v.After, hashed) && at == v.After && from == v.After
 }
 
 // content is what is at a path on the disk.
@@ -282,17 +293,16 @@ func (s *Versions) revert(ctx context.Context, v corebot.FileVersion) (line stri
 	if err != nil {
 		return "", err
 	}
-	name := corebot.Plainly(v.Path)
+	name, rights := corebot.Plainly(v.Path), fs.FileMode(v.Mode)
 	is := func(old []byte, exists bool) error { return Call{Approved: v.After}.Unchanged(old, exists) }
 	switch {
 	case v.From != "":
 		line = fmt.Sprintf("%s is at %s again", name, corebot.Plainly(v.From))
-		if _, at, _, lookErr := look(root, p.Path); lookErr != nil || at != corebot.NoFile {
-			err = s.reach.Move(v.Path, v.From, false, Call{ApprovedFrom: v.After}.Unmoved(v.Path, v.From))
-		}
+		err = s.moveBack(root, p.Path, v, is)
 		if err == nil && strings.HasPrefix(v.Before, hashed) {
 			line += ", and the file that it replaced is back"
-			err = s.restore(ctx, root, p.Path, v, func(data []byte) error { return root.Create(p.Path, data) })
+			fault.Point("undo", "half")
+			err = s.restore(ctx, v, func(data []byte) error { return root.Restore(p.Path, data, rights) })
 		}
 	case v.After == corebot.NoContent:
 		line = name + ", a new directory, is gone"
@@ -301,10 +311,10 @@ func (s *Versions) revert(ctx context.Context, v corebot.FileVersion) (line stri
 		err = root.RemoveIf(p.Path, maxBoundFile, is)
 	case v.After == corebot.NoFile:
 		line = name + " is back"
-		err = s.restore(ctx, root, p.Path, v, func(data []byte) error { return root.Create(p.Path, data) })
+		err = s.restore(ctx, v, func(data []byte) error { return root.Restore(p.Path, data, rights) })
 	default:
 		line = name + " is as it was"
-		err = s.restore(ctx, root, p.Path, v, func(data []byte) error {
+		err = s.restore(ctx, v, func(data []byte) error {
 			return root.Update(p.Path, maxBoundFile, func(old []byte, exists bool) ([]byte, error) {
 				return data, is(old, exists)
 			})
@@ -316,16 +326,33 @@ func (s *Versions) revert(ctx context.Context, v corebot.FileVersion) (line stri
 	case err != nil:
 		return "", err
 	}
+	fault.Point("undo", "content")
 	if left := s.removeMade(v); left != "" && v.After == corebot.NoContent && v.From == "" {
 		line = fmt.Sprintf("the directory %s stays, because something is in it", corebot.Plainly(left))
 	}
 	return line, nil
 }
 
-// restore puts the content back that was there before, with its rights.
-func (s *Versions) restore(ctx context.Context, root *rootfs.Root, clean string, v corebot.FileVersion,
-	put func(data []byte) error,
+// moveBack gives a file its old place. What an earlier attempt has done of that is not done again.
+func (s *Versions) moveBack(root *rootfs.Root, clean string, v corebot.FileVersion,
+	is func(old []byte, exists bool) error,
 ) error {
+	at, err := s.content(v.Path, map[string]string{})
+	if err != nil || at == corebot.NoFile {
+		return err
+	}
+	from, err := s.content(v.From, map[string]string{})
+	if err != nil {
+		return err
+	}
+	if copiedBack(v, at, from) {
+		return root.RemoveIf(clean, maxBoundFile, is)
+	}
+	return s.reach.Move(v.Path, v.From, false, Call{ApprovedFrom: v.After}.Unmoved(v.Path, v.From))
+}
+
+// restore has put write the content that was there before.
+func (s *Versions) restore(ctx context.Context, v corebot.FileVersion, put func(data []byte) error) error {
 	data, err := s.store.Data(ctx, v.ID)
 	if err != nil {
 		return err
@@ -333,10 +360,7 @@ func (s *Versions) restore(ctx context.Context, root *rootfs.Root, clean string,
 	if contentOf(data, true) != v.Before {
 		return &Conflict{v.Path, "was kept, and what was kept is damaged"}
 	}
-	if err := put(data); err != nil {
-		return err
-	}
-	return root.SetMode(clean, fs.FileMode(v.Mode))
+	return put(data)
 }
 
 // removeMade takes away the directories that a change made, as far as nothing is in them. It gives the first one that

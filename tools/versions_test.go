@@ -222,6 +222,34 @@ func TestAnUndoThatWasCutShortIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
+// TestAnUndoThatWasCutShortWithinOneFileIsFinishedByTheNext: what a crash leaves of a single step.
+func TestAnUndoThatWasCutShortWithinOneFileIsFinishedByTheNext(t *testing.T) {
+	for name, cut := range map[string]func(t *testing.T, c changing){
+		"a file leaves the root": func(t *testing.T, c changing) { // it is copied back, and still in the other place
+			fine(t, os.WriteFile(c.dir+"/a", []byte("old a"), 0o600))
+			fine(t, os.Chmod(c.dir+"/a", 0o644))
+		},
+		"a file replaces another": func(t *testing.T, c changing) { // it is moved back, and its place is empty
+			fine(t, os.Rename(c.dir+"/b", c.dir+"/script"))
+		},
+		"a file is new":       func(t *testing.T, c changing) { fine(t, os.Remove(c.dir+"/x/y/z")) },
+		"a file moves":        func(t *testing.T, c changing) { fine(t, os.Rename(c.dir+"/m/a", c.dir+"/a")) },
+		"a directory is made": func(t *testing.T, c changing) { fine(t, os.Remove(c.dir+"/n/m")) },
+	} {
+		c := newChanging(t)
+		c.begin(t)
+		before := c.tree(t)
+		changes[name](t, c)
+		cut(t, c)
+		if _, err := c.Revert(t.Context(), c.kept.newestFirst()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now := c.tree(t); !slices.Equal(now, before) {
+			t.Errorf("%s: there is\n%s\nwant\n%s", name, strings.Join(now, "\n"), strings.Join(before, "\n"))
+		}
+	}
+}
+
 func TestNothingIsUndoneIfAnyFileHasChangedSince(t *testing.T) {
 	for name, meddle := range map[string]func(t *testing.T, c changing){
 		"written": func(t *testing.T, c changing) { fine(t, os.WriteFile(c.dir+"/a", []byte("mine"), 0o600)) },

@@ -16,10 +16,13 @@ const (
 )
 
 // likeOld gives a file, before it takes its name, the mode, the owner and the group of the file that it replaces. Where
-// there is none, its rights are those of its directory.
-func likeOld(at *os.Root, name string, f *os.File) error {
+// there is none, its rights are those that are given, or else those of its directory.
+func likeOld(at *os.Root, name string, f *os.File, given fs.FileMode) error {
 	old, err := at.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
+		if given != 0 {
+			return f.Chmod(given.Perm())
+		}
 		dir, err := at.Stat(".")
 		if err != nil {
 			return err
@@ -74,22 +77,4 @@ func (r *Root) Stat(file string) (info fs.FileInfo, err error) {
 		return nil, fmt.Errorf("look at %s: %w", clean, err)
 	}
 	return info, nil
-}
-
-// SetMode gives a plain file rights, in a directory of others. In one of Corebot's own all files have the same, and
-// SetMode does nothing.
-func (r *Root) SetMode(file string, mode fs.FileMode) error {
-	if !r.kept || mode == 0 {
-		return nil
-	}
-	clean, err := Clean(file)
-	if err != nil {
-		return err
-	}
-	f, _, err := r.openFile(clean)
-	if err != nil {
-		return fmt.Errorf("set the rights of %s: %w", clean, err)
-	}
-	defer f.Close()
-	return bare(f.Chmod(mode.Perm()))
 }

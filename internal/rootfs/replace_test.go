@@ -16,7 +16,7 @@ func TestAReplaceThatFailsTakesItsTemporaryFileAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer at.Close()
-	if err := (&Root{}).replace(at, "taken", []byte("x")); err == nil {
+	if err := (&Root{}).replace(at, "taken", []byte("x"), 0); err == nil {
 		t.Error("a file took the place of a directory")
 	}
 	if names, _ := os.ReadDir(dir); len(names) != 1 {

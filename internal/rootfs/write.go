@@ -13,13 +13,17 @@ import (
 
 // Write puts data in place of a file, atomically and durably, and makes the directories that are missing.
 func (r *Root) Write(path string, data []byte) error {
-	return r.change(path, func(*os.Root, string) ([]byte, error) { return data, nil })
+	return r.change(path, 0, func(*os.Root, string) ([]byte, error) { return data, nil })
 }
 
 // Create is Write for a file that must not exist yet; otherwise the error is fs.ErrExist and the file stays as it is.
 // It is atomic against everyone who writes through this Root.
-func (r *Root) Create(path string, data []byte) error {
-	return r.change(path, func(at *os.Root, name string) ([]byte, error) {
+func (r *Root) Create(path string, data []byte) error { return r.Restore(path, data, 0) }
+
+// Restore is Create for a file that was there before. In a directory of others the file has the rights of mode from its
+// beginning; 0 means those of any new file.
+func (r *Root) Restore(path string, data []byte, mode fs.FileMode) error {
+	return r.change(path, mode, func(at *os.Root, name string) ([]byte, error) {
 		switch _, err := at.Lstat(name); {
 		case err == nil:
 			return nil, fs.ErrExist
@@ -34,7 +38,7 @@ func (r *Root) Create(path string, data []byte) error {
 // A file that is missing is nil and exists is false. An error of fn is returned wrapped and nothing is written. fn must
 // not write through the Root itself.
 func (r *Root) Update(path string, limit int64, fn func(old []byte, exists bool) ([]byte, error)) error {
-	return r.change(path, func(*os.Root, string) ([]byte, error) {
+	return r.change(path, 0, func(*os.Root, string) ([]byte, error) {
 		old, err := r.ReadFile(path, limit)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -78,8 +82,8 @@ func (r *Root) remove(path string, check func(clean string) error) error {
 	})
 }
 
-// change replaces a file with what next returns, under the file's lock.
-func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, error)) error {
+// change replaces a file with what next returns, under the file's lock. A new file has the rights of mode.
+func (r *Root) change(path string, mode fs.FileMode, next func(at *os.Root, name string) ([]byte, error)) error {
 	return r.locked(path, "write", func(clean string, rm room) error {
 		dirs := rm.missing(clean)
 		if dirs > 0 {
@@ -104,7 +108,7 @@ func (r *Root) change(path string, next func(at *os.Root, name string) ([]byte, 
 			if err := rm.admit(more); err != nil {
 				return err
 			}
-			err = r.replace(at, name, data)
+			err = r.replace(at, name, data, mode)
 			rm.grown(more, err)
 			return err
 		})
@@ -189,7 +193,7 @@ func replaceable(at *os.Root, name string) error {
 
 // replace writes a temporary file beside the old one and renames it into place. Contents and entry are each synced, in
 // that order: after a power cut the name never stands for a half-written file.
-func (r *Root) replace(at *os.Root, name string, data []byte) (err error) {
+func (r *Root) replace(at *os.Root, name string, data []byte, mode fs.FileMode) (err error) {
 	temp := tempPrefix + rand.Text()
 	f, err := at.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -201,7 +205,7 @@ func (r *Root) replace(at *os.Root, name string, data []byte) (err error) {
 		}
 	}()
 	if _, err = f.Write(data); err == nil && r.kept {
-		err = likeOld(at, name, f)
+		err = likeOld(at, name, f, mode)
 	}
 	if err == nil {
 		err = f.Sync()
