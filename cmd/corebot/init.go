@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -245,7 +246,12 @@ func (s *shell) tellInit(cmd *cobra.Command, home string, setup app.Setup, made 
 	if err := app.SandboxWorks(cmd.Context(), c); err != nil && app.NeedsDir(setup.Allow) {
 		t.line("note   no program runs here: %s\n       %s", err, corebot.HintOf(err))
 	}
-	t.line("next   %s", nextStep(c))
+	for _, err := range app.ProgramsLack(c) {
+		if app.NeedsDir(setup.Allow) {
+			t.line("note   %s\n       %s", err, corebot.HintOf(err))
+		}
+	}
+	t.line("next   %s", nextStep(c, s.home))
 	return t.err
 }
 
@@ -263,13 +269,27 @@ func (s *shell) tellWebhook(cmd *cobra.Command, t *teller, c config.Config, made
 	}
 }
 
-// nextStep is what a newcomer can do now.
-func nextStep(c config.Config) string {
-	if !c.Webhook.Enabled {
-		return fmt.Sprintf("talk to it: %s chat", calledAs())
+// nextStep is what a newcomer can do now. A home that was named has to be named again.
+func nextStep(c config.Config, named string) string {
+	home := ""
+	if named != "" {
+		home = " --home " + shellWord(c.Home)
 	}
-	return fmt.Sprintf("run it: %s serve, then post to http://%s/webhook with the token of %s", calledAs(),
+	if !c.Webhook.Enabled {
+		return fmt.Sprintf("talk to it: %s chat%s", calledAs(), home)
+	}
+	return fmt.Sprintf("run it: %s serve%s, then post to http://%s/webhook with the token of %s", calledAs(), home,
 		c.Webhook.Addr, config.TokenFile)
+}
+
+// shellWord is a text as one word of a shell.
+func shellWord(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@%", r)
+	}) {
+		text = "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return printable(text)
 }
 
 // calledAs is what somebody types to call this program again. A shell finds only what is in PATH under its name, and

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,6 +130,9 @@ func checkWorkers(ctx context.Context, c config.Config) []Finding {
 	var findings []Finding
 	if c.Tools.Shell.Runs() == config.ShellSandbox {
 		findings = append(findings, checkSandbox(ctx, c, runner))
+		for _, err := range ProgramsLack(c) {
+			findings = append(findings, warn(corebot.HintOf(err), "%v", err))
+		}
 	} else if c.Tools.Shell.Runs() != config.ShellOff {
 		names := strings.Join(runner.Programs(), ", ")
 		if names == "" {
@@ -240,10 +244,11 @@ type sandboxes struct {
 	proxy  *egress.Proxy // nil: there is no network
 	disk   *roots.Disk
 	full   func() bool
+	uid    int // who programs are; 0: Corebot's own user
 }
 
 func (a *App) sandboxes(runner *isolation.Runner, root *rootfs.Root) (sandboxes, builtin.Places, error) {
-	s := sandboxes{runner: runner, root: root, disk: a.disk, full: diskFull(a.config)}
+	s := sandboxes{runner: runner, root: root, disk: a.disk, full: diskFull(a.config), uid: userOfPrograms(a.config)}
 	mounts := mountsOf(a.disk.List())
 	places := builtin.Places{Domains: a.config.Tools.Shell.Domains.Values()}
 	for _, m := range mounts {
@@ -284,6 +289,9 @@ func (s sandboxes) RunSandboxed(ctx context.Context, c builtin.SandboxCommand) (
 	if err != nil {
 		return builtin.Ended{}, "", err
 	}
+	if err := enterable(mounts, c.Dir, s.uid); err != nil {
+		return builtin.Ended{}, "", err
+	}
 	defer s.root.Changed(dir)
 	command := isolation.Sandboxed{
 		Key: c.Key, Argv: c.Argv, Dir: c.Dir, Mounts: mounts, Timeout: c.Timeout, Background: c.Background,
@@ -307,4 +315,68 @@ func checkSandbox(ctx context.Context, c config.Config, runner *isolation.Runner
 		reach = "a network of " + strings.Join(domains, ", ")
 	}
 	return ok("shell.exec runs any program in a sandbox, with the chat's files and %s", reach)
+}
+
+// userOfPrograms is who programs run as where Corebot is root; 0: as Corebot's own user.
+func userOfPrograms(c config.Config) int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	return c.Isolation.UID
+}
+
+// ProgramsLack says in which directories of the settings programs of a sandbox can do less than the settings let them.
+// Where Corebot is root they are another user, whom the directories of root keep out.
+func ProgramsLack(c config.Config) []error {
+	if c.Tools.Shell.Runs() != config.ShellSandbox {
+		return nil
+	}
+	list, err := openRoots(c)
+	if err != nil {
+		return nil // said of the settings already
+	}
+	var all []error
+	for _, m := range mountsOf(list) {
+		if err := lacks(m, userOfPrograms(c)); err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// lacks says what a user cannot do in a directory that programs see; nil: all that they are let, or nobody can tell.
+func lacks(m isolation.Mount, uid int) error {
+	if uid == 0 {
+		return nil
+	}
+	dir := cmp.Or(m.From, m.Path)
+	rights, err := roots.RightsIn(dir, uid)
+	what := "write in"
+	switch {
+	case err != nil || rights.Read && (rights.Write || !m.Write):
+		return nil
+	case !rights.Read:
+		what = "look into"
+	}
+	hint := fmt.Sprintf("run Corebot as a user of its own who owns the directory, or let that user in: setfacl -R -m "+
+		"u:%d:rwX,d:u:%d:rwX %s", uid, uid, dir)
+	if rights.Owner != 0 {
+		hint = fmt.Sprintf("set isolation.uid to %d, who owns the directory", rights.Owner)
+	}
+	err = fmt.Errorf("programs are the user %d, since Corebot is root: that user cannot %s %s", uid, what, m.Path)
+	return corebot.WithHint(err, hint)
+}
+
+// enterable refuses a program whose directory its user cannot look into. The kernel would only say that something is
+// not permitted.
+func enterable(mounts []isolation.Mount, dir string, uid int) error {
+	if !filepath.IsAbs(dir) {
+		return nil
+	}
+	for _, m := range mounts {
+		if err := lacks(isolation.Mount{Path: m.Path, From: m.From}, uid); err != nil && rootfs.Within(dir, m.Path) {
+			return fmt.Errorf("start a program: %w", err)
+		}
+	}
+	return nil
 }

@@ -6,8 +6,39 @@ import (
 	"os"
 	"path"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/corebot/corebot"
 )
+
+// Rights are what a user can do in a directory, and who owns it.
+type Rights struct {
+	Owner       int
+	Read, Write bool
+}
+
+// RightsIn tells the rights of a user whose only group has his number. Where the directory has an access list nobody
+// can tell from here: then the user has all.
+func RightsIn(dir string, uid int) (Rights, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return Rights{}, fmt.Errorf("look at %s: %w", dir, err)
+	}
+	r := Rights{Owner: int(st.Uid)}
+	if n, err := unix.Lgetxattr(dir, "system.posix_acl_access", nil); err == nil && n > 0 {
+		r.Read, r.Write = true, true
+		return r, nil
+	}
+	mode := uint32(st.Mode) //nolint:unconvert // 16 bits on macOS
+	switch {
+	case r.Owner == uid:
+		mode >>= 6
+	case int(st.Gid) == uid:
+		mode >>= 3
+	}
+	r.Read, r.Write = mode&5 == 5, mode&7 == 7
+	return r, nil
+}
 
 // Limits of what is closed to programs: each closed path is a mount, and the whole directory is looked through.
 const (

@@ -79,28 +79,30 @@ func TestAnArgumentMeansAFileOfTheWorkspaceOrOfTheInnermostOpenDirectory(t *test
 }
 
 func TestADirectoryThatReachesCorebotOrAnotherOneIsRefused(t *testing.T) {
-	dir := tree(t, "me/home/data/", "me/home/workspace/", "me/project/sub/", "me/file", "disk/data/")
+	dir := tree(t, "me/home/data/", "me/home/workspace/", "me/project/sub/", "me/file", "disk/data/", "far/ws/")
 	me := dir + "/me"
 	must(t, os.Symlink(me+"/home/workspace", me+"/notes"))
 	must(t, os.Symlink(me, me+"/project/up"))
-	closed := []string{me + "/home", dir + "/disk/data", me + "/none yet"}
+	must(t, os.Symlink(dir+"/far/ws", me+"/ws"))
+	closed := []string{me + "/home", dir + "/disk/data", me + "/none yet", me + "/ws"}
 	for name, c := range map[string]struct {
 		dirs []roots.Dir
 		says string
 	}{
-		"the home":           {[]roots.Dir{{Path: me + "/home"}}, "Corebot's own"},
-		"around the home":    {[]roots.Dir{{Path: me}}, "has " + me + "/home in it"},
-		"everything":         {[]roots.Dir{{Path: "/"}}, "Corebot's own"},
-		"in the home":        {[]roots.Dir{{Path: me + "/home/workspace"}}, "is in " + me + "/home"},
-		"a link into it":     {[]roots.Dir{{Path: me + "/notes"}}, "is in " + me + "/home"},
-		"a link around it":   {[]roots.Dir{{Path: me + "/project/up"}}, "in it"},
-		"the data elsewhere": {[]roots.Dir{{Path: dir + "/disk"}}, "disk/data in it"},
-		"a home to come":     {[]roots.Dir{{Path: me + "/none yet/x"}}, "Corebot's own"},
-		"a file":             {[]roots.Dir{{Path: me + "/file"}}, "not a directory"},
-		"relative":           {[]roots.Dir{{Path: "project"}}, "not an absolute path"},
-		"with dots":          {[]roots.Dir{{Path: me + "/home/../project"}}, "cannot be opened"},
-		"the kernel's":       {[]roots.Dir{{Path: "/proc/self"}}, "of the kernel"},
-		"twice":              {[]roots.Dir{{Path: me + "/project"}, {Path: me + "/project/"}}, "one directory"},
+		"the home":                  {[]roots.Dir{{Path: me + "/home"}}, "Corebot's own"},
+		"around the home":           {[]roots.Dir{{Path: me}}, "has " + me + "/home in it"},
+		"everything":                {[]roots.Dir{{Path: "/"}}, "Corebot's own"},
+		"in the home":               {[]roots.Dir{{Path: me + "/home/workspace"}}, "is in " + me + "/home"},
+		"a link into it":            {[]roots.Dir{{Path: me + "/notes"}}, "is in " + me + "/home"},
+		"a link around it":          {[]roots.Dir{{Path: me + "/project/up"}}, "in it"},
+		"the data elsewhere":        {[]roots.Dir{{Path: dir + "/disk"}}, "disk/data in it"},
+		"a workspace behind a link": {[]roots.Dir{{Path: dir + "/far"}}, "me/ws in it"},
+		"a home to come":            {[]roots.Dir{{Path: me + "/none yet/x"}}, "Corebot's own"},
+		"a file":                    {[]roots.Dir{{Path: me + "/file"}}, "not a directory"},
+		"relative":                  {[]roots.Dir{{Path: "project"}}, "not an absolute path"},
+		"with dots":                 {[]roots.Dir{{Path: me + "/home/../project"}}, "cannot be opened"},
+		"the kernel's":              {[]roots.Dir{{Path: "/proc/self"}}, "of the kernel"},
+		"twice":                     {[]roots.Dir{{Path: me + "/project"}, {Path: me + "/project/"}}, "one directory"},
 		"in one that can be changed": {
 			[]roots.Dir{{Path: me + "/project/sub"}, {Path: me + "/project", Write: true}}, "can be changed",
 		},
@@ -228,6 +230,53 @@ func TestAFileIsMovedFromOneRootToAnotherAndNeverLost(t *testing.T) {
 	}
 	if err := reach.Move(dir+"/b/sub", dir+"/a/sub", false, agree); err == nil {
 		t.Error("a directory was moved to another root")
+	}
+}
+
+// TestWhatIsChangedDuringAMoveIsNotLost: a move from one root to another reads the file before it writes it.
+func TestWhatIsChangedDuringAMoveIsNotLost(t *testing.T) {
+	dir := tree(t, "a/file", "b/file")
+	reach := open(t, roots.Dir{Path: dir + "/a", Write: true}, roots.Dir{Path: dir + "/b", Write: true})
+	asked, refuse := 0, errors.New("no")
+	late := func(then func() error) func(roots.Look) error {
+		asked = 0
+		return func(roots.Look) error {
+			if asked++; asked == 1 {
+				return nil
+			}
+			return then()
+		}
+	}
+	has := func(path, want string) {
+		t.Helper()
+		if data, err := os.ReadFile(dir + path); err != nil || string(data) != want {
+			t.Errorf("%s has %q, %v", path, data, err)
+		}
+	}
+	err := reach.Move(dir+"/a/file", dir+"/b/file", true, late(func() error { return refuse }))
+	if !errors.Is(err, refuse) || asked != 2 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	has("/a/file", "a/file")
+	has("/b/file", "b/file")
+	err = reach.Move(dir+"/a/file", dir+"/b/file", true, late(func() error {
+		return os.WriteFile(dir+"/a/file", []byte("newer"), 0o600)
+	}))
+	if err == nil || !strings.Contains(err.Error(), "changed meanwhile") {
+		t.Errorf("changed meanwhile: %v", err)
+	}
+	has("/a/file", "newer")
+	has("/b/file", "a/file")
+}
+
+func TestFilesOfAVersionControlSystemAreKnown(t *testing.T) {
+	for path, want := range map[string]bool{
+		".git/hooks/pre-commit": true, "a/.GIT/HEAD": true, "mod.git/HEAD": true, "sub/.Hg": true, ".svn/x": true,
+		".gitignore": false, "git/x": false, "a/.github/x": false,
+	} {
+		if roots.Versioned(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
 	}
 }
 
