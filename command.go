@@ -28,7 +28,8 @@ var commands = []CommandUsage{
 	{"/new", "[TEXT]", "begin a new conversation, with TEXT if there is one; what was said before is kept but no " +
 		"longer in play", KindCommand},
 	{"/reset", "[TEXT]", "the same as /new", KindCommand},
-	{"/stop", "", "stop the answer that is being made", KindControl},
+	{"/stop", "[JOB]", "stop the answer that is being made, or the job with that number", KindControl},
+	{"/jobs", "", "list the jobs of this chat: work that answers have given to child turns", KindControl},
 	{"/steer", "TEXT", "say something to the answer that is being made, without waiting for its end", KindControl},
 	{"/why", "[ID]", "tell what became of a message: the one with that id, or the newest of yours", KindControl},
 	{

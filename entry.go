@@ -82,6 +82,8 @@ type Caller struct {
 	Depth int       // child turns inside one another, this one included; 0: no child turn
 	Tools []string  // of a child turn: it has no others; nil: all that the policy lets it have
 	Left  JobBudget // for the child turns of the turn
+	// Offered are the tools that the model of the turn was shown for this call.
+	Offered []string
 }
 
 // Caller says for whom the turn of a delivery runs: the sender of its message. For a task and an event file the sender

@@ -127,7 +127,7 @@ func (t Task) Validate() error {
 			MaxTaskOrigin)
 	case !utf8.ValidString(t.Prompt), !utf8.ValidString(t.Data):
 		return fmt.Errorf("%w: the prompt is not valid UTF-8", ErrInvalid)
-	case t.Key.Channel == AgentChannel:
+	case t.Key.Channel == AgentChannel || t.Key.Channel == JobChannel:
 		return WithHint(fmt.Errorf("%w: in a conversation between agents nobody reads a task's answer", ErrInvalid),
 			"make the task in the chat of the person who asks for it")
 	case t.Context != TaskInChat && t.Context != TaskIsolated:

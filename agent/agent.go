@@ -126,7 +126,8 @@ type Options struct {
 	Voice llm.Voice
 	// Untrusted names, by channel, what taints a turn from its start: its messages are written by whom nobody knows.
 	Untrusted map[string]string
-	Roots     roots.List // the directories that tools reach beside the workspace
+	Roots     roots.List        // the directories that tools reach beside the workspace
+	Jobs      corebot.JobBudget // of all child turns of a message together; zero: there are none
 	Live      *live.Hub
 	Metrics   prometheus.Registerer
 }
@@ -226,7 +227,7 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(answer.Text)})
 	}
 	return corebot.Result{
-		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered, Says: t.says(answer.Text)},
 		History: t.leaves(), BeginsSession: t.beginsSession,
 		Replies: t.replies(answer.Text),
 		Model:   cmp.Or(answer.Model, t.modelName()),
@@ -245,8 +246,10 @@ func (a *Agent) begin(d corebot.Delivery, tools Toolset) *turn {
 }
 
 // replies are the turn's answer, and what a result of a tool had to say to the chat itself.
-func (t *turn) replies(text string) []corebot.Message {
-	replies := []corebot.Message{t.reply(text)}
+func (t *turn) replies(text string) (replies []corebot.Message) {
+	if t.delivery.Job() == 0 { // the answer of a job is its result
+		replies = append(replies, t.reply(text))
+	}
 	if t.notice != "" {
 		replies = append(replies, corebot.TextNotice(t.who.Results(), t.delivery.RunID()+"/notice",
 			t.delivery.Message.ID, t.notice, corebot.Notice{Kind: corebot.NoticeTool}))

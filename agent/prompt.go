@@ -131,6 +131,7 @@ func (t *turn) situation(ctx context.Context, undelivered []corebot.Life, open s
 	b.WriteString(open)
 	b.WriteString(fromAgent(t.delivery.Message.Relay))
 	b.WriteString(ofTask(t.delivery.Message.Errand))
+	b.WriteString(ofChild(t.delivery.Message.Child))
 	switch {
 	case t.delivery.Opens():
 		b.WriteString("this message begins a new conversation: what was said before is not shown any more\n")

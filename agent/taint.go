@@ -7,7 +7,7 @@ import "github.com/corebot/corebot"
 // history record the taint, so that a resumed turn is tainted at the same place. A turn reads:
 //
 //   - the message of an MCP client, because a client passes on text of a model or a page;
-//   - the message of another agent that wrote it in a tainted turn;
+//   - the message of another agent that wrote it in a tainted turn, and the prompt of a child turn likewise;
 //   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for
 //     them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
@@ -39,6 +39,7 @@ func (t *turn) taintBySender() {
 		t.who.Overheard = true
 	case m.Relay != nil:
 		t.who.Overheard = true
+	case m.Child != nil: // its taint is its parent's, and its prompt is no person's words
 	case m.Errand != nil && m.Errand.Taint != "": // others can have had a hand in the prompt
 		t.who.Overheard = true
 	case m.Envelope.Forwarded:

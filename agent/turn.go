@@ -37,15 +37,17 @@ type turn struct {
 	said          []corebot.HistoryEntry // what the turn adds to the history
 
 	*meter
-	room      int              // tokens of the context that are left for the prompt
-	settled   bool             // what is shown of the past is decided
-	halved    bool             // the provider has said that the prompt is too long
-	asksFor   string           // the model that the session asks for; empty: the configured one
-	thinks    corebot.Thinking // as the session asks for it; empty: as configured
-	spent     []corebot.Spent  // by calls that no step counts
-	position  int              // of the next step in the journal
-	calls     answerCalls      // of the answer whose calls run
-	addresses addresses.Turn   // to which the turn may go after it has read text from outside
+	room      int               // tokens of the context that are left for the prompt
+	settled   bool              // what is shown of the past is decided
+	halved    bool              // the provider has said that the prompt is too long
+	asksFor   string            // the model that the session asks for; empty: the configured one
+	thinks    corebot.Thinking  // as the session asks for it; empty: as configured
+	spent     []corebot.Spent   // by calls that no step counts
+	own       corebot.JobBudget // what the turn has used itself
+	given     corebot.JobBudget // what its jobs take out of its budget
+	position  int               // of the next step in the journal
+	calls     answerCalls       // of the answer whose calls run
+	addresses addresses.Turn    // to which the turn may go after it has read text from outside
 	repeats   repeats
 
 	streamed  strings.Builder  // what the model has said so far in the call that runs
@@ -100,7 +102,8 @@ func (t *turn) say(e corebot.HistoryEntry) {
 
 // leaves is the history that the turn leaves in the chat. Of an isolated task it is the prompt and the answer.
 func (t *turn) leaves() []corebot.HistoryEntry {
-	if t.alone() { // a stopped one: its prompt is of another principal than the chat's, and would taint the chat
+	// a stopped one: its prompt is of another principal than the chat's, and would taint the chat
+	if t.alone() || t.delivery.Message.Child != nil {
 		return nil
 	}
 	if e := t.delivery.Message.Errand; e == nil || !e.Isolated {
@@ -114,6 +117,9 @@ func (t *turn) leaves() []corebot.HistoryEntry {
 // converse goes back and forth between the model and the tools until there is a final answer.
 func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 	for round := range t.opts.MaxIterations {
+		if t.exhausted() {
+			break
+		}
 		if err := t.mergeSteers(ctx, round > 0 || t.delivery.Merges); err != nil {
 			return corebot.Answer{}, err
 		}
@@ -205,7 +211,7 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 
 // call makes one call of the model, streaming its text to whoever watches.
 func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) {
-	event := live.Event{Key: t.who.Key, MessageID: t.who.MessageID}
+	event := live.Event{Key: t.delivery.Message.Key, MessageID: t.who.MessageID}
 	publish := func(kind live.EventKind, text string) {
 		event.Kind, event.Text = kind, text
 		t.publish(event)
@@ -250,6 +256,7 @@ func (t *turn) addAnswer(a corebot.Answer) {
 	if a.Taint != "" {
 		t.taint(a.Taint)
 	}
+	t.used(a, 1)
 	t.messages = append(t.messages, llm.Message{
 		Role: llm.Assistant, Text: outside.Text(a.Text), Calls: a.Calls,
 		Opaque: a.Opaque,
@@ -262,7 +269,11 @@ func (t *turn) addAnswer(a corebot.Answer) {
 func (t *turn) runCalls(ctx context.Context, answer corebot.Answer) error {
 	calls := answer.Calls
 	t.calls = answerCalls{first: t.position, taint: answer.Taint}
+	var waits error // of the first call that waits for a job: those behind it begin theirs, too
 	for i, call := range calls {
+		if waits != nil && !beginsJob(call) {
+			return waits
+		}
 		interjected, err := t.interjected(ctx)
 		if err != nil {
 			return err
@@ -272,6 +283,10 @@ func (t *turn) runCalls(ctx context.Context, answer corebot.Answer) error {
 			return nil
 		}
 		result, err := t.runCall(ctx, call, i, calls[i+1:min(len(calls), max(maxCalls, i+1))])
+		if job := (*corebot.Waiting)(nil); errors.As(err, &job) && job.Call.Kind == corebot.WaitJob {
+			t.given, waits = t.given.Plus(job.Call.Cost), cmp.Or(waits, err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -279,7 +294,7 @@ func (t *turn) runCalls(ctx context.Context, answer corebot.Answer) error {
 		t.answered(call, result)
 		t.repeats.note(call, result)
 	}
-	return nil
+	return waits
 }
 
 func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
@@ -290,6 +305,9 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	})
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
+	}
+	if result.Job != nil {
+		t.given = t.given.Plus(*result.Job)
 	}
 	t.addresses.Offer(strings.Fields(result.Links))
 	if result.Follows {
@@ -326,13 +344,11 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 		t.position++
 	}
 	event := live.Event{
-		Kind: live.ToolStarted, Key: t.who.Key, MessageID: t.who.MessageID, Tool: call.Tool,
+		Kind: live.ToolStarted, Key: t.delivery.Message.Key, MessageID: t.who.MessageID, Tool: call.Tool,
 		Text: string(call.Args), Position: handle.position,
 	}
 	t.publish(event)
-	who := t.who
-	who.Taint = t.calls.taint
-	result, err := t.tools.Call(ctx, who, call, handle)
+	result, err := t.tools.Call(ctx, t.caller(), call, handle)
 	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
 	if waits(err) {
 		event.Text = live.Waiting

@@ -67,6 +67,7 @@ type Request struct {
 	Target     Target
 
 	Entry corebot.Entry // how the turn, or the chat command, came about
+	Tools []string      // of a child turn: it has no others; nil: any tool
 }
 
 // Decision says whether a call may run, by which rule, and if not, why. The reason is in words for a model or a person.

@@ -65,6 +65,11 @@ func rules() []rule {
 				on:  "a tool that the agent has not, by `agents[].tools`",
 				who: nobody, reason: "this agent does not have the tool", opens: "`agents[].tools` in the settings",
 			},
+			{
+				name: "job-tools", tool: "*", when: notOfJob,
+				on:  "a tool that a child turn was not given by `agent.run`",
+				who: nobody, reason: "this child turn was not given the tool",
+			},
 		},
 		touchedFiles(), programs(), memoryPages(), otherConversations(), ofClients(), keptForAdmins(),
 		ownMessageOnly(), ownSessionOnly(), modelCommands(), pairCommand(), rulesCommand(), approvalCommands(),
@@ -340,7 +345,7 @@ func openToAll() []rule {
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
 		"skills.list", "skills.read",
-		"tasks.schedule", "tasks.list", "tasks.update", "wait.until", "wait.open", "wait.word",
+		"tasks.schedule", "tasks.list", "tasks.update", "wait.until", "wait.open", "wait.word", "agent.run",
 		"web.fetch", "web.search",
 	} {
 		t = append(t, rule{name: "open", tool: tool, who: anyone})
@@ -351,6 +356,8 @@ func openToAll() []rule {
 func protectedText() string { return "`" + strings.Join(workspace.Protected(), "`, `") + "`" }
 
 func notOfAgent(o Options, r Request) bool { return !o.Agent.has(r.Tool) }
+
+func notOfJob(_ Options, r Request) bool { return r.Tools != nil && !slices.Contains(r.Tools, r.Tool) }
 
 func roleUnknown(_ Options, r Request) bool {
 	return r.Role != corebot.RoleAdmin && r.Role != corebot.RoleNormal

@@ -40,7 +40,7 @@ func (r *Router) unstored(ctx context.Context, d corebot.Delivery, done corebot.
 	cause error,
 ) (corebot.Result, error) {
 	o := corebot.Outcome{Verb: corebot.Dead, Reason: corebot.ReasonUnstored, Error: clip(cause.Error(), maxErrorKept)}
-	result := r.deadLetter(ctx, d, o, cause, done.Spent)
+	result := toItsCall(d, r.deadLetter(ctx, d, o, cause, done.Spent))
 	result.NewSession = result.NewSession && done.Outcome.End != corebot.EndRefused
 	_, err := r.commit(ctx, d, result, corebot.Claim{})
 	if corebot.Unstorable(err) {

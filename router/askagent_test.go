@@ -36,7 +36,7 @@ func newPeers(t *testing.T, o apptest.Options, minds func(situation string) []co
 			p.callers = append(p.callers, c.Caller)
 			return "seen", nil
 		})
-	o.Tools = []tools.Tool{builtin.AgentList(all), builtin.AgentSend(all, 1_000), probe, reads()}
+	o.Tools = []tools.Tool{builtin.AgentList(all), builtin.AgentSend(all, 1_000, jobBounds), probe, reads()}
 	o.Router.Workers, o.Router.Agents = max(o.Router.Workers, 1), []string{"main", "helper"}
 	p.counter.Kit = apptest.New(t, o).Start()
 	p.admin(t, "root", corebot.Key{})

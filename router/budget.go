@@ -78,6 +78,9 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 		return corebot.Result{}, false
 	}
 	r.metrics.deferred.WithLabelValues(string(used.scope)).Inc()
+	if d.Message.Child != nil {
+		return jobOverBudget(used.scope), true
+	}
 	return s.deferred(d, used.scope), true
 }
 
@@ -88,11 +91,12 @@ func begun(d corebot.Delivery) bool {
 
 // usedUp returns the first cap that has nothing left for the message; nil: none.
 func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error) {
-	role, err := r.roles.RoleOf(ctx, d.Message.Sender, d.Message.Key)
+	k := d.Message.Key.Acts()
+	role, err := r.roles.RoleOf(ctx, d.Message.Sender, k)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range r.opts.Spending.limits(d.Message.Key, d.Message.Sender, role) {
+	for _, l := range r.opts.Spending.limits(k, d.Message.Sender, role) {
 		u, err := r.shared.use(ctx, r.opts.Spending.Books, l)
 		if err != nil {
 			return nil, err

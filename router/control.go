@@ -24,7 +24,12 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 	}
 	switch c, _, _ := corebot.ParseCommand(m.Text()); c.Name {
 	case "/stop":
+		if id, err := corebot.ParseJobID(c.Args); err == nil {
+			return r.stopJob(ctx, m, c, id)
+		}
 		return r.stop(ctx, m, c)
+	case "/jobs":
+		return r.jobs(ctx, m, c)
 	case "/steer":
 		return r.steer(ctx, m, c)
 	case "/retry":

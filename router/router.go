@@ -121,6 +121,7 @@ type Options struct {
 	Accounts func(ctx context.Context) []string
 	Contexts Contexts // for /context; nil: it tells nothing
 	Waits    Waits    // for /resume; nil: nothing waits
+	Jobs     Jobs     // for /jobs and /stop JOB; nil: there are none
 	Programs Programs // in the background, which a /stop ends too; nil: there are none
 	Live     *live.Hub
 	Log      zerolog.Logger
@@ -224,7 +225,7 @@ func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (clai
 	defer r.steps.End(d.Lease)
 	fault.Point("router", "claimed")
 	started := time.Now()
-	result := r.run(ctx, d)
+	result := toItsCall(d, r.run(ctx, d))
 	next := corebot.Claim{}
 	if claims.Err() == nil {
 		next = r.queue.Next(corebot.InboundPool, 1)

@@ -50,7 +50,7 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 		fmt.Fprintf(&b, "An answer has been in the making for %s.", now.Sub(s.RunningSince).Round(time.Second))
 	case len(s.Awaited) > 0:
 		b.WriteString("An answer waits for an admin's approval.")
-	case s.Why == corebot.AwaitingTime || s.Why == corebot.AwaitingWord:
+	case s.Why == corebot.AwaitingTime || s.Why == corebot.AwaitingWord || s.Why == corebot.AwaitingJob:
 		fmt.Fprintf(&b, "An answer %s.", waitInWords(s.Why))
 	case s.Why != "":
 		fmt.Fprintf(&b, "The next message %s until %s.", waitInWords(s.Why), s.WakeAt.UTC().Format("15:04:05 MST"))
@@ -71,6 +71,10 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 			a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)
 	}
 	for _, w := range s.Waits {
+		if w.Kind == corebot.WaitJob {
+			fmt.Fprintf(&b, "\nJob %d: /jobs tells more, /stop %d stops it", w.ID, w.ID)
+			continue
+		}
 		fmt.Fprintf(&b, "\nWait %d, for %s, until %s: /resume %d", w.ID, w.Awaiting(),
 			w.Until.UTC().Format("15:04:05 MST on 2 January"), w.ID)
 	}

@@ -118,6 +118,8 @@ func waitInWords(why string) string {
 		return "waits for a time that the answer has set"
 	case corebot.AwaitingWord:
 		return "waits for a word from outside"
+	case corebot.AwaitingJob:
+		return "waits for the results of jobs"
 	case corebot.Collecting:
 		return "waits for more messages of its sender"
 	case corebot.Quarantined:
@@ -148,6 +150,11 @@ func (r *Router) happenings(l corebot.Life, admin bool) []happening {
 	}
 	add(l.EndedAt, "ended: %s", l.End)
 	for _, r := range l.Replies {
+		if r.Direction == corebot.Inbound && r.Key != l.Key { // of a job, or to another agent
+			add(r.PublishedAt, "gave work to message %s", r.MessageID)
+			add(r.EndedAt, "message %s ended: %s", r.MessageID, r.End)
+			continue
+		}
 		add(r.PublishedAt, "%s written", r.Kind)
 		add(r.EndedAt, "%s %s", r.Kind, r.End)
 	}

@@ -292,7 +292,7 @@ func postJobTx(t *tx, j corebot.Job, life int64, e jobEnd) error {
 	}
 	m := corebot.Message{
 		ID: corebot.JobResultID(j.ID, life, e.run), Direction: corebot.Outbound, Key: j.Results,
-		Kind: corebot.KindReply, Parts: corebot.TextPart(text), InReplyTo: j.Parent.MessageID,
+		Kind: corebot.KindReply, Parts: corebot.TextPart(text), // to nothing: its parent has its own answer
 	}
 	packed := pack([]corebot.Message{m})
 	packed[0].cause = life
@@ -358,8 +358,8 @@ func stopJobsTx(t *tx, life int64, by corebot.AuditEvent) error {
 	return err
 }
 
-// OnStop has fn called after a commit that stops the message of a job, so that a turn that runs ends at once. fn is
-// called in the writer, which waits for it.
+// OnStop has fn called after a commit that stops the message of a job. So a turn that runs ends at once. The writer
+// calls fn and waits for it.
 func (db *DB) OnStop(fn func(life int64)) { db.stops.Store(&fn) }
 
 // Stop stops a job, and with it the jobs that its turn has begun. A job that has ended is [*corebot.NoLongerRuns]. An

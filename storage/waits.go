@@ -26,8 +26,9 @@ func (w *Waits) As(by corebot.AuditEvent) *Waits { return &Waits{w.db, by} }
 
 const waitColumns = `SELECT w.id, w.kind, w.purpose, w.state, w.life_id, m.message_id, l.agent, l.channel, l.account,
 	l.chat, l.thread, m.sender, w.rule, w.chat, w.secret, w.word, w.outside, w.reason, w.ended_by, w.created_at,
-	w.due_at, w.ended_at, COALESCE(IIF(j.state = 'open', j.tokens, j.used_tokens), 0),
-	COALESCE(IIF(j.state = 'open', j.calls, j.used_calls), 0)
+	w.due_at, w.ended_at,
+	CASE WHEN j.kind = 'run' THEN IIF(j.state = 'open', j.tokens, j.used_tokens) ELSE 0 END,
+	CASE WHEN j.kind = 'run' THEN IIF(j.state = 'open', j.calls, j.used_calls) ELSE 0 END
 	FROM waits w JOIN message_life m ON m.id = w.life_id JOIN lanes l ON l.id = m.lane_id
 	LEFT JOIN jobs j ON j.id = w.id `
 

@@ -126,7 +126,7 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 		return b.policy.Visible(policy.Request{
 			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Everywhere: everywhere,
 			Principal: who.Principal, Others: who.Others, Key: who.Key,
-			Entry: who.Entry,
+			Entry: who.Entry, Tools: who.Tools,
 		})
 	}), nil
 }
@@ -200,6 +200,7 @@ func (j *job) judge(ctx context.Context, tool Tool, args bound) (policy.Decision
 	decision := b.policy.Authorize(policy.Request{
 		Tool: tool.name, Privileged: tool.traits.Has(Privileged), Role: role, There: there, Everywhere: everywhere,
 		Principal: who.Principal, Others: who.Others, Key: who.Key, Target: target, Entry: who.Entry,
+		Tools: who.Tools,
 	})
 	j.event.Rule, j.privileged, j.beyond = decision.Rule, decision.Privileged, decision.Beyond
 	return decision, nil

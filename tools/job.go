@@ -34,16 +34,17 @@ type job struct {
 	label string             // of the metrics
 	began time.Time
 
-	privileged  bool             // allowed because of the sender's role
-	beyond      bool             // allowed because the sender is admin of more than this conversation
-	raw         corebot.ToolCall // as the model made it
-	readOutside bool             // the result can have text in it that others than the operator wrote
-	notice      string           // what the chat is told of the call, next to the answer
-	ran         bool             // the tool was called
-	howToAllow  string           // what an operator can do so that a denied call is allowed
-	deniesRest  string           // the rule that denies the remaining calls of the same model answer
-	links       bool             // the links of the result are recorded for the turn
-	follows     bool             // it goes to the address of a link, after its turn has read untrusted text
+	privileged  bool               // allowed because of the sender's role
+	beyond      bool               // allowed because the sender is admin of more than this conversation
+	raw         corebot.ToolCall   // as the model made it
+	readOutside bool               // the result can have text in it that others than the operator wrote
+	notice      string             // what the chat is told of the call, next to the answer
+	ran         bool               // the tool was called
+	howToAllow  string             // what an operator can do so that a denied call is allowed
+	deniesRest  string             // the rule that denies the remaining calls of the same model answer
+	links       bool               // the links of the result are recorded for the turn
+	cost        *corebot.JobBudget // what its job takes out of the budget of the turn
+	follows     bool               // it goes to the address of a link, after its turn has read untrusted text
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
@@ -266,7 +267,7 @@ func (j *job) store(ctx context.Context, outcome corebot.AuditOutcome, text stri
 	took := time.Since(j.began)
 	r := corebot.ToolResult{
 		Outcome: outcome, Content: j.present(ctx, text), Outside: j.readOutside, Notice: j.notice,
-		Denies: j.deniesRest, Opens: j.howToAllow, Ran: j.ran, Follows: j.ran && j.follows,
+		Denies: j.deniesRest, Opens: j.howToAllow, Ran: j.ran, Follows: j.ran && j.follows, Job: j.cost,
 	}
 	if j.links && outcome == corebot.OutcomeSuccess {
 		r.Links = strings.Join(addresses.InLinks(r.Content), "\n")

@@ -222,6 +222,10 @@ func NewOwn[A any](name, doc string, traits Traits, fn OwnFunc[A], opts ...Optio
 type Wait struct {
 	corebot.Pending
 	Opened func(corebot.Pending) string // of a wait that is opened only: what the model reads
+
+	// Effect and Text are of a call that waits for nothing, as of [NewOwn]; its wait has no kind.
+	Effect corebot.Effect
+	Text   string
 }
 
 // WaitFunc prepares what a call waits for. It stores nothing itself.
@@ -233,6 +237,9 @@ type WaitFunc[A any] func(ctx context.Context, call Call, args A) (Wait, error)
 func NewWaiting[A any](name, doc string, traits Traits, fn WaitFunc[A], opts ...Option[A]) Tool {
 	t := newTool(name, doc, traits|OwnData, func(ctx context.Context, c Call, a A) (output, error) {
 		w, err := fn(ctx, c, a)
+		if w.Kind == "" {
+			return output{text: w.Text, effect: w.Effect}, err
+		}
 		return output{wait: w}, err
 	}, opts)
 	t.own = true

@@ -48,6 +48,9 @@ func (j *job) wait(ctx context.Context, w Wait) (corebot.ToolResult, error) {
 // waited ends a call whose wait has ended. The error is [*corebot.Waiting] while it waits.
 func (j *job) waited(ctx context.Context, w corebot.Pending) (corebot.ToolResult, error) {
 	j.ran, j.readOutside = true, w.Word.Outside
+	if w.Kind == corebot.WaitJob {
+		return j.jobEnded(ctx, w)
+	}
 	switch w.State {
 	case corebot.WaitAwaited:
 		return corebot.ToolResult{}, &corebot.Waiting{Call: w}
@@ -57,6 +60,20 @@ func (j *job) waited(ctx context.Context, w corebot.Pending) (corebot.ToolResult
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: wait %d was given up: %s", w.ID, w.Reason))
 	}
 	return j.finish(ctx, corebot.OutcomeSuccess, cameInWords(w))
+}
+
+// jobEnded ends a call that has waited for a job, or that has begun one in the background.
+func (j *job) jobEnded(ctx context.Context, w corebot.Pending) (corebot.ToolResult, error) {
+	j.cost = &w.Cost
+	switch w.State {
+	case corebot.WaitAwaited:
+		return corebot.ToolResult{}, &corebot.Waiting{Call: w}
+	case corebot.WaitExpired:
+		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: job %d took too long, and is stopped", w.ID))
+	case corebot.WaitEnded:
+		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: job %d has no result: %s", w.ID, w.Reason))
+	}
+	return j.finish(ctx, corebot.OutcomeSuccess, w.Word.Text)
 }
 
 // cameInWords is what a model reads of what it has waited for.

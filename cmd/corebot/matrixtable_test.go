@@ -122,6 +122,8 @@ func matrix() []cell {
 
 		{"wait.until", `{"duration":"2s"}`, "success open", "success open", "success open"},
 		{"wait.until", `{"duration":"25h"}`, "error open", "error open", "error open"},
+		{"agent.run", `{"prompt":"one","background":true}`, "success open", "success open", "success open"},
+		{"agent.run", `{"prompt":" "}`, "error open", "error open", "error open"},
 		{"wait.open", `{"for":"one"}`, "success open", "success open", "success open"},
 		{"wait.word", `{"id":999999}`, "error open", "error open", "error open"},
 
@@ -209,7 +211,7 @@ func (c cell) want(s scene, shell bool) string {
 // offers are the tools that the model of a turn is offered.
 func offers(as effective, shell bool) []string {
 	all := []string{
-		"chat.register", "fs.delete", "fs.edit", "fs.list", "fs.mkdir", "fs.move", "fs.read", "fs.search",
+		"agent.run", "chat.register", "fs.delete", "fs.edit", "fs.list", "fs.mkdir", "fs.move", "fs.read", "fs.search",
 		"fs.write",
 		"history.search", "memory.read",
 		"memory.search", "memory.write",

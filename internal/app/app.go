@@ -322,6 +322,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
 		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Owner: ownersChannel(),
 		Chats: storage.NewChats(a.Store), Waits: storage.NewWaits(a.Store),
+		Jobs:  storage.NewJobs(a.Store),
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store),
@@ -353,6 +354,7 @@ func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err er
 		return err
 	}
 	a.Store.MailFor(a.channels)
+	a.Store.OnStop(a.router.StopJob)
 	pools := []corebot.Pool{corebot.InboundPool}
 	for _, e := range running {
 		pools = append(pools, corebot.OutboundPool(e.Kind))

@@ -72,6 +72,7 @@ var (
 	_ memory.Sources      = (*storage.Chats)(nil)
 	_ router.Tasks        = (*storage.Tasks)(nil)
 	_ router.Waits        = (*storage.Waits)(nil)
+	_ router.Jobs         = (*storage.Jobs)(nil)
 	_ webhook.Words       = (*storage.Waits)(nil)
 	_ router.Planner      = scheduler.Planner{}
 	_ scheduler.Store     = (*storage.Tasks)(nil)

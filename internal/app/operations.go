@@ -88,6 +88,7 @@ var (
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
 	_ operate.Waits        = (*storage.Waits)(nil)
+	_ operate.Jobs         = (*storage.Jobs)(nil)
 	_ operate.Tasks        = (*storage.Tasks)(nil)
 	_ operate.Planner      = scheduler.Planner{}
 	_ operate.Backups      = (*backup.Keeper)(nil)
@@ -132,7 +133,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
-		Waits: storage.NewWaits(db),
+		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
 		Memories: agents,
 	}

@@ -116,8 +116,13 @@ func (a *App) chatTools() []tools.Tool {
 		Zone: planner.Default, Longest: w.MaxTime, Limits: corebot.WaitLimits{PerSender: w.PerSender, Total: w.Total},
 		Webhook: a.config.Webhook.Enabled,
 	})...)
+	jobs := builtin.JobOptions{
+		Longest: w.MaxTime,
+		Limits:  corebot.WaitLimits{PerSender: a.config.Jobs.PerSender, Total: a.config.Jobs.Total},
+	}
+	all = append(all, builtin.AgentRun(jobs))
 	if peers := a.peers(); len(peers) > 1 { // the first is this agent itself
-		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes))
+		all = append(all, builtin.AgentList(peers), builtin.AgentSend(peers, a.config.Bus.MaxMessageBytes, jobs))
 	}
 	return all
 }

@@ -59,6 +59,7 @@ type Kit struct {
 	Grants      *storage.Grants
 	Approvals   *storage.Approvals
 	Waits       *storage.Waits
+	Jobs        *storage.Jobs
 	Agent       *agent.Agent
 	Router      *router.Router
 	Door        *channels.FrontDoor
@@ -96,7 +97,7 @@ func New(t testing.TB, o Options) *Kit {
 	k.Ledger, k.History, k.Lives = storage.NewLedger(k.DB), storage.NewHistory(k.DB), storage.NewLives(k.DB)
 	k.DeadLetters, k.Grants, k.Approvals = storage.NewDeadLetters(k.DB), storage.NewGrants(k.DB),
 		storage.NewApprovals(k.DB)
-	k.Waits = storage.NewWaits(k.DB)
+	k.Waits, k.Jobs = storage.NewWaits(k.DB), storage.NewJobs(k.DB)
 	if err := k.join(o); err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +141,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 		o.Choices = storage.NewChats(k.DB)
 	}
 	o.Pairings, o.Waits = storage.NewPairings(k.DB), k.Waits
+	o.Jobs = k.Jobs
 	k.Router, err = router.New(router.Parts{
 		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
 		Roles: k.Grants, Policy: k.rules,
@@ -147,6 +149,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	if err != nil {
 		return err
 	}
+	k.DB.OnStop(k.Router.StopJob)
 	everybody, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
 	if err != nil {
 		return err
@@ -179,6 +182,9 @@ func (k *Kit) makeAgent(o Options) error {
 		o.Agent.Tokenizer = llm.Estimate{}
 	}
 	o.Agent.Metrics = k.Registry
+	if o.Agent.Jobs == (corebot.JobBudget{}) {
+		o.Agent.Jobs = corebot.JobBudget{Tokens: 400_000, Calls: 96}
+	}
 	journal := agent.Journal(k.Ledger)
 	if o.Journal != nil {
 		journal = o.Journal(journal)

@@ -42,6 +42,7 @@ type Config struct {
 	Router        Router              `mapstructure:"router"`
 	Tasks         Tasks               `mapstructure:"tasks"`
 	Waits         Waits               `mapstructure:"waits"`
+	Jobs          Jobs                `mapstructure:"jobs"`
 	Tools         Tools               `mapstructure:"tools"`
 	Approvals     Approvals           `mapstructure:"approvals"`
 	Isolation     Isolation           `mapstructure:"isolation"`
@@ -153,6 +154,14 @@ type Waits struct {
 	Total     int           `mapstructure:"total" min:"1"`
 }
 
+// Jobs bounds the work that turns give to other turns.
+type Jobs struct {
+	Tokens    int64 `mapstructure:"tokens" min:"1"`
+	Calls     int   `mapstructure:"calls" min:"1"`
+	PerSender int   `mapstructure:"per_sender" min:"1"`
+	Total     int   `mapstructure:"total" min:"1"`
+}
+
 // Tools bounds tool calls.
 type Tools struct {
 	Timeout        time.Duration `mapstructure:"timeout" min:"1ns"`
@@ -251,6 +260,7 @@ func Defaults() Config {
 		Router: Router{Workers: 64, Fair: true},
 		Tasks:  Tasks{PerChat: 100, PerSender: 500, Total: 100_000, MaxLate: 7 * 24 * time.Hour, MaxFailures: 5},
 		Waits:  Waits{MaxTime: 24 * time.Hour, PerSender: 20, Total: 1000},
+		Jobs:   Jobs{Tokens: 400_000, Calls: 96, PerSender: 64, Total: 1000},
 		Tools: Tools{
 			Timeout: 30 * time.Second, MaxOutputBytes: 50_000, ChatFilesBytes: 256 << 20,
 			ChatFiles: 10_000, SenderFilesBytes: 64 << 20, SenderFiles: 5_000, Versions: 200,

@@ -96,6 +96,7 @@ func table() []entry {
 		ReadGlobalMemory.entry(), ReadMemory.entry(), SearchMemory.entry(), TrustMemory.entry(), ForgetMemory.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 		ListWaits.entry(), GiveWord.entry(),
+		ListJobs.entry(), ShowJob.entry(), StopJobs.entry(),
 		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),
 		ListServers.entry(), ShowServer.entry(), ReloadServers.entry(), ApproveTools.entry(),

@@ -30,6 +30,7 @@ type Stores struct {
 	Agents       Agents
 	Owner        corebot.Principal // the owner of the home, at its terminal; an empty id: nobody
 	Waits        Waits
+	Jobs         Jobs
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings

@@ -56,7 +56,7 @@ func progressIsThrottled(s *suite) {
 	w := s.spawn(d, 0, true)
 	s.commit(d, corebot.Result{Outcome: answered()})
 	s.job(w.ID)
-	notes := 0
+	notes, last := 0, time.Now()
 	for i := range 3 * corebot.MaxJobNotes {
 		time.Sleep(corebot.JobNoteEvery / 2)
 		s.reopen()
@@ -68,7 +68,10 @@ func progressIsThrottled(s *suite) {
 		if !found {
 			continue
 		}
-		notes++
+		if since := time.Since(last); since < corebot.JobNoteEvery {
+			s.t.Errorf("note %d comes after %v", notes, since)
+		}
+		notes, last = notes+1, time.Now()
 		if m := out.Message; !strings.Contains(m.Text(), "fs.read") || m.Kind != corebot.KindNotice ||
 			m.Key != key("a") {
 			s.t.Errorf("the note is %+v", m)

@@ -347,7 +347,8 @@ func questionIsAnswered(s *suite) {
 	again := s.claim()
 	over, err := s.waitAt(again, 0, corebot.Pending{})
 	s.must(err)
-	if again.Life != d.Life || over.Word.Text != "yes" {
+	// the other agent has a budget of its own
+	if again.Life != d.Life || over.Word.Text != "yes" || over.Cost != (corebot.JobBudget{}) {
 		s.t.Errorf("the call finds %+v", over)
 	}
 	s.wantJob(w.ID, corebot.JobDone)
