@@ -209,7 +209,9 @@ func (db *DB) KnowPools(pools ...corebot.Pool) { db.pools.Store(&pools) }
 // begin has figures that are zero shown, too.
 func (s *Stats) begin(pools []corebot.Pool) {
 	for _, pool := range pools {
-		s.Pools[pool] = s.Pools[pool]
+		if _, there := s.Pools[pool]; !there {
+			s.Pools[pool] = PoolStats{}
+		}
 	}
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {

@@ -127,8 +127,13 @@ func fill(t *testing.T, home string) {
 // after all kinds of things have happened.
 func TestEverySeriesIsThereFromTheStartAndTheyAreFew(t *testing.T) {
 	s := large(t)
-	until(t, "it is ready", func() bool { status, _ := s.ask(t, "/ready"); return status == http.StatusOK })
-	_, before := s.ask(t, "/metrics")
+	before := ""
+	until(t, "it is ready, and the services that begin series have begun", func() bool {
+		status, _ := s.ask(t, "/ready")
+		_, before = s.ask(t, "/metrics")
+		return status == http.StatusOK && strings.Count(before, "\ncorebot_mcp_tools{") == 20 &&
+			strings.Count(before, "\ncorebot_outbox_sends_total{") == 3*20
+	})
 	if n := series(before); n >= 600 {
 		t.Errorf("there are %d series, want less than 600", n)
 	}
