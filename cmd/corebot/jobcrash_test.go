@@ -37,7 +37,8 @@ func TestKilledWhileChildTurnsWorkEachHasOneResult(t *testing.T) {
 		point := points[cycle*5%len(points)] // of every kind, also in a short run
 		t.Run(fmt.Sprintf("%s/%d", point, cycle/len(points)), func(t *testing.T) {
 			t.Parallel()
-			killAtJobs(t, point, cycle%2 == 1)
+			// in the background the parent does not sleep: there are four turns
+			killAtJobs(t, point, cycle%2 == 1 && !strings.HasSuffix(point, "#5"))
 		})
 	}
 }
