@@ -47,7 +47,7 @@ func TestEveryFileIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 			t.Fatal(err)
 		}
 		replies, next, err := client.Replies(t.Context(), "room", cursor, 10*time.Second)
-		if err != nil || len(replies) != 1 {
+		if err != nil || len(replies) == 0 { // a notice can come before the answer
 			t.Fatalf("%s: %v, %v", text, replies, err)
 		}
 		cursor = next

@@ -60,7 +60,7 @@ func (l *ledgerOfCache) count() int {
 const newTokens = 500
 
 // What the request of a new chat has at most: somebody pays for each tool and each sentence in every turn.
-const firstTokens = 5_500
+const firstTokens = 5_800
 
 // Requests begin alike, whatever the chat, the turn and the process. So a provider's prompt cache holds the tools, the
 // system prompt and the history. Text that changes must come last.
