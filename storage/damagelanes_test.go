@@ -256,6 +256,48 @@ func TestALaneThatLostItsMessageIsSetAsideAndGivenUp(t *testing.T) {
 	}
 }
 
+// TestAJobThatLostItsMessageEnds: it wakes its parent and no longer counts, whoever notices it first.
+func TestAJobThatLostItsMessageEnds(t *testing.T) {
+	for name, end := range map[string]func(*DB, int64) error{
+		"it is given up": func(db *DB, _ int64) error {
+			waitUntil(t, "its lane is set aside", func() bool { return len(asideOf(t, db)) == 1 })
+			_, err := NewDeadLetters(db).GiveUp(t.Context(), asideOf(t, db)[0].Lane)
+			return err
+		},
+		"it is stopped": func(db *DB, id int64) error { return NewJobs(db).Stop(t.Context(), id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, begun := seeded(t), corebot.Pending{}
+			earlier(t, dir, func(db *DB) {
+				publishTest(t, db, "a", "parent")
+				d := claimTest(t, db)
+				var err error
+				begun, err = NewLedger(db).Wait(t.Context(), d, corebot.Step{
+					Kind: corebot.StepTool, State: corebot.StepWaiting, Call: &corebot.ToolCall{Tool: "agent.run"},
+				}, corebot.Pending{
+					Kind: corebot.WaitJob, State: corebot.WaitAwaited, Until: time.Now().Add(time.Hour),
+					Job: &corebot.NewJob{Kind: corebot.JobRun, Prompt: "look it up", Asks: d.Caller()},
+				}, corebot.AuditEvent{Tool: "agent.run", Key: d.Message.Key})
+				must(t, err)
+				must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{
+					Verb: corebot.Wait, At: begun.Until, Reason: begun.Awaiting(),
+				}))
+			})
+			sideQuery(t, dir, `DELETE FROM message_queue WHERE life_id = (SELECT life_id FROM jobs)`)
+			db := openTest(t, dir)
+			got := consume(t, db)
+			must(t, end(db, begun.ID))
+			if id := next(t, got); id != "parent" {
+				t.Errorf("claimed %q", id)
+			}
+			j, err := NewJobs(db).Job(t.Context(), begun.ID)
+			if must(t, err); j.State == corebot.JobOpen || j.EndedAt.IsZero() {
+				t.Errorf("the job is %+v", j)
+			}
+		})
+	}
+}
+
 func TestADeferredMessageThatCannotBeReadHoldsUpNobody(t *testing.T) {
 	for name, due := range map[string]bool{"when it falls due": true, "when the database is opened": false} {
 		t.Run(name, func(t *testing.T) {

@@ -341,8 +341,11 @@ func stopJobTx(t *tx, j corebot.Job, by corebot.AuditEvent) error {
 		t.stopped = append(t.stopped, j.Life)
 		return stopHeadTx(t, h, by)
 	}
-	_, err = endDeferredTx(t, j.Life, corebot.EndStopped, "stop")
-	return err
+	if deferred, err := endDeferredTx(t, j.Life, corebot.EndStopped, "stop"); err != nil || deferred {
+		return err
+	}
+	// its message was lost with a damaged part of the file, and nothing else would ever end it
+	return endJobTx(t, j.Life, 0, jobEnd{run: 1, state: corebot.JobStopped, why: waitStopped})
 }
 
 // stopJobsTx stops all jobs of a message. Most messages have none.

@@ -371,8 +371,8 @@ func (l *DeadLetters) giveUpTx(t *tx, g *giving) error {
 	if err := l.auditTx(t, d, "give_up", map[string]any{"lane": g.lane}); err != nil {
 		return err
 	}
-	if g.direction != corebot.Inbound {
-		return nil // the chat's next turn is told about its reply
+	if g.direction != corebot.Inbound || g.key.Channel == corebot.JobChannel {
+		return nil // the chat's next turn is told about its reply, and who began a job how it ended
 	}
 	return noticeTx(t, &pack([]corebot.Message{g.notice()})[0], g.Life)
 }
@@ -451,7 +451,11 @@ func (g *giving) endTx(t *tx, life int64) error {
 			return err
 		}
 	}
-	return endCallsTx(t, life)
+	if err := endCallsTx(t, life); err != nil {
+		return err
+	}
+	lost := jobEnd{run: 1, state: corebot.JobFailed, why: corebot.FaultDamaged.Say(g.MessageID)}
+	return endJobTx(t, life, 0, lost)
 }
 
 // countTx reads the lane's own count of what waits.
