@@ -245,7 +245,7 @@ type Sources struct {
 func (s *Sources) Add(e HistoryEntry) {
 	s.Outside = s.Outside || e.Outside || e.Posted()
 	switch {
-	case e.Speaker != SpeakerUser:
+	case e.Speaker != SpeakerUser && e.Sender == (Principal{}):
 	case s.Sender == (Principal{}):
 		s.Sender, s.Others = e.Sender, s.Others || e.Sender.ID == ""
 	default:
@@ -286,6 +286,16 @@ var earlierPost = regexp.MustCompile(`^sent/[0-9]+/[0-9]+/[0-9]+$`)
 func (e HistoryEntry) Posted() bool {
 	own := strings.HasPrefix(e.MessageID, OwnIDs+postKind+"/") || earlierPost.MatchString(e.MessageID)
 	return e.Speaker == SpeakerAssistant && own
+}
+
+// OfJob says whether a history entry is the result of a job in the background.
+func (e HistoryEntry) OfJob() bool {
+	return e.Speaker == SpeakerAssistant && strings.HasPrefix(e.MessageID, OwnIDs+jobMessages+"/")
+}
+
+// OfTask says whether a history entry is an answer to the message of a due task, such as a heartbeat.
+func (e HistoryEntry) OfTask() bool {
+	return e.Speaker == SpeakerAssistant && strings.HasPrefix(e.MessageID, OwnIDs+taskMessages+"/")
 }
 
 // ClientCall identifies a change that a client asks for outside of any turn, so that a repeated call is recognised.

@@ -40,11 +40,8 @@ const (
 
 // messages shows the turn. No call is ever shown without its result, nor a result without its call.
 func (p pastTurn) messages(d detail) []llm.Message {
-	if p.entries[0].Posted() {
-		return unasked(postedNote, p.entries[0].Text(), d)
-	}
-	if p.entries[0].Speaker == corebot.SpeakerAssistant && len(p.entries) == 1 {
-		return unasked(unaskedNote, p.entries[0].Text(), d)
+	if note := p.unaskedNote(); note != "" {
+		return unasked(note, p.entries[0].Text(), d)
 	}
 	if d >= gist {
 		return p.said(d == glimpse)
@@ -72,8 +69,24 @@ func (p pastTurn) messages(d detail) []llm.Message {
 // postedNote stands where a user's message would: some providers want them in turns.
 const postedNote = "<data kind=\"sent\">you sent this here from another chat</data>"
 
-// unaskedNote stands before the answer of a heartbeat.
-const unaskedNote = "<data kind=\"heartbeat\">nobody asked for this: a heartbeat of yours told the chat</data>"
+// jobNote stands before the result of a job in the background.
+const jobNote = "<data kind=\"job\">a job of yours in the background has ended, and the chat was told</data>"
+
+// heartbeatNote stands before the answer of a heartbeat.
+const heartbeatNote = "<data kind=\"heartbeat\">nobody asked for this: a heartbeat of yours told the chat</data>"
+
+// unaskedNote is what stands before something that was said without a user's message; empty: a user began the turn.
+func (p pastTurn) unaskedNote() string {
+	switch first := p.entries[0]; {
+	case first.Posted():
+		return postedNote
+	case first.OfJob():
+		return jobNote
+	case first.OfTask() && len(p.entries) == 1:
+		return heartbeatNote
+	}
+	return ""
+}
 
 // unasked shows what was said without a user's message before it.
 func unasked(note, text string, d detail) []llm.Message {
@@ -235,13 +248,12 @@ func estimate(e corebot.HistoryEntry) int {
 func (r *reading) last() *pastTurn { return &r.turns[len(r.turns)-1] }
 
 // end gives the turns, the entries of each in order. One that does not begin with its user has lost its beginning and
-// is left out, unless it was sent here from elsewhere.
+// is left out, unless it began without one: see [pastTurn.unaskedNote].
 func (r *reading) end() []pastTurn {
 	for i := range r.turns {
 		slices.Reverse(r.turns[i].entries)
 	}
 	return slices.DeleteFunc(r.turns, func(p pastTurn) bool {
-		return p.entries[0].Speaker != corebot.SpeakerUser &&
-			!p.entries[0].Posted()
+		return p.entries[0].Speaker != corebot.SpeakerUser && p.unaskedNote() == ""
 	})
 }

@@ -91,10 +91,10 @@ func (t *turn) taintByPast() {
 // hear notes who has spoken in the session, and the addresses in the principal's own words.
 func (t *turn) hear(e corebot.HistoryEntry) {
 	switch own := e.Sender == t.who.Principal && e.Sender.ID != ""; {
-	case e.Speaker != corebot.SpeakerUser:
+	case e.Speaker != corebot.SpeakerUser && e.Sender == (corebot.Principal{}):
 	case !own:
 		t.who.Overheard = true
-	case !e.Outside:
+	case !e.Outside && e.Speaker == corebot.SpeakerUser:
 		t.addresses.Say(e.Text())
 	}
 }
@@ -104,6 +104,8 @@ func (t *turn) foreign(e corebot.HistoryEntry) string {
 	switch {
 	case e.Posted():
 		return "what was sent here from another chat"
+	case e.Speaker == corebot.SpeakerAssistant && e.Sender.ID != "" && e.Sender != t.who.Principal:
+		return "the result of a job for somebody else"
 	case e.Speaker == corebot.SpeakerUser && (e.Sender != t.who.Principal || e.Sender.ID == ""):
 		return "what other people said before"
 	case e.Speaker == corebot.SpeakerUser && e.Outside:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
@@ -17,7 +18,7 @@ import (
 func beat(t *testing.T, steps ...apptest.Reply) (k *apptest.Kit, posted []string) {
 	t.Helper()
 	model := apptest.Script(append(append([]apptest.Reply{apptest.Text("hello ann")}, steps...),
-		apptest.Text("sure"))...)
+		knowsThatItSaid("The disk is full."))...)
 	seen := tools.New("fs.list", "lists", tools.ReadOnly, func(context.Context, tools.Call, struct{}) (string, error) {
 		return "one file", nil
 	})
@@ -52,6 +53,19 @@ func beat(t *testing.T, steps ...apptest.Reply) (k *apptest.Kit, posted []string
 	return k, posted
 }
 
+// knowsThatItSaid answers whether the model sees that it has said something.
+func knowsThatItSaid(said string) apptest.Reply {
+	return func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+		answer := "never said"
+		for _, m := range r.Messages {
+			if m.Role == llm.Assistant && strings.HasPrefix(m.Text, said) {
+				answer = "said"
+			}
+		}
+		return apptest.Text(answer)(ctx, r, onText)
+	}
+}
+
 func TestACalmHeartbeatPostsNothingAndLeavesNoHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, posted := beat(t, apptest.Asks(apptest.Call("c", "web.search", `{"text":"disk"}`)),
@@ -78,7 +92,7 @@ func TestAHeartbeatThatHasSomethingToSayTaintsNoChat(t *testing.T) {
 				}
 				k.SayAs("ann", "a", "2", "what is with the disk?")
 				pass(time.Second)
-				k.WantTold("2", "sure")
+				k.WantTold("2", map[bool]string{true: "said", false: "never said"}[kept])
 				said := strings.Join(k.Transcript("a"), "\n")
 				if strings.Contains(said, "The disk is full.") != kept || strings.Contains(said, "look at the disk") {
 					t.Errorf("the history is %q", said)

@@ -412,6 +412,7 @@ func TestAJobInTheBackgroundReturnsAtOnceAndItsResultIsKnownToTheNextTurn(t *tes
 		f := newFamily(t, apptest.Options{Router: workers(2)}, map[string][]apptest.Reply{
 			"go":    {apptest.Asks(run("child", "background", true))},
 			"child": {apptest.After(time.Minute, probe("x")), apptest.After(time.Minute, probe("y"))},
+			"and?":  {knowsThatItSaid("Job 1 has a result:\n\ndone: child; seen; seen")},
 		})
 		f.Say("a", "1", "go")
 		pass(time.Second)
@@ -428,11 +429,38 @@ func TestAJobInTheBackgroundReturnsAtOnceAndItsResultIsKnownToTheNextTurn(t *tes
 			i > slices.Index(all, "user: and?") {
 			t.Errorf("the history is %q", all)
 		}
+		f.WantTold("3", "said")
 		f.Say("a", "4", "/jobs")
 		if text := notice(t, f.Kit, "4"); text != "No job of this chat is open." {
 			t.Errorf("the list is %q", text)
 		}
 	})
+}
+
+// TestAJobOfSomebodyElseTaintsTheNextSession: its result comes after /new, where nothing else tells whose words it has.
+func TestAJobOfSomebodyElseTaintsTheNextSession(t *testing.T) {
+	for by, taints := range map[string]bool{"eve": true, "root": false} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFamily(t, apptest.Options{Router: workers(2)}, map[string][]apptest.Reply{
+					"go":    {apptest.Asks(run("child", "background", true))},
+					"child": {apptest.After(time.Minute, probe("x"))},
+					"and?":  {probe("after")},
+				})
+				f.SayAs(by, "a", "1", "go")
+				pass(time.Second)
+				f.SayAs("root", "a", "2", "/new")
+				pass(2 * time.Minute)
+				f.SayAs("root", "a", "3", "and?")
+				pass(time.Second)
+				f.WantEnd("3", corebot.EndAnswered)
+				c := f.callers["after"]
+				if (c.Taint != "") != taints || c.Overheard != taints {
+					t.Errorf("the taint is %q, overheard %t; the history is %+v", c.Taint, c.Overheard, f.Said("a"))
+				}
+			})
+		})
+	}
 }
 
 func TestStopWithANumberStopsThatJobForWhoeverMay(t *testing.T) {

@@ -66,7 +66,7 @@ func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64,
 		return e, ordinal, err
 	}
 	e.Speaker = corebot.Speaker(speaker)
-	if e.Speaker == corebot.SpeakerUser {
+	if e.Speaker == corebot.SpeakerUser || e.Sender.ID != "" {
 		e.Sender = senderIn(k, e.Sender.ID)
 	}
 	if parts != "" {

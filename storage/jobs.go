@@ -305,7 +305,8 @@ func postJobTx(t *tx, j corebot.Job, life int64, e jobEnd) error {
 	case r.Duplicate:
 		return nil
 	}
-	return sayTx(t, j.Results, m, e.says.Outside)
+	// The turn that began the job can be in an earlier session. So the result says by itself whose words it can have.
+	return sayTx(t, j.Results, m, storedSender(j.Results, j.Principal), e.says.Outside || j.Principal.ID == "")
 }
 
 // noteProgressTx tells the conversation of a job in the background that its turn goes on, once in a while.

@@ -184,7 +184,7 @@ func (db *DB) sendTx(t *tx, asks *asking, p corebot.SendMessage) error {
 	case own || r.Duplicate:
 		return nil
 	}
-	return sayTx(t, p.To, m, false)
+	return sayTx(t, p.To, m, "", false)
 }
 
 // knownTx refuses a conversation that has neither a chat row nor a waiting message.
@@ -204,7 +204,7 @@ func knownTx(t *tx, k corebot.Key) error {
 
 // sayTx enters a message into the history of its conversation. outside says that others than the operator and those who
 // speak there can have written it.
-func sayTx(t *tx, k corebot.Key, m corebot.Message, outside bool) error {
+func sayTx(t *tx, k corebot.Key, m corebot.Message, by string, outside bool) error {
 	chat, err := chatTx(t, k)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message, outside bool) error {
 		return err
 	}
 	t.said = true
-	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), "", "",
+	_, err = t.exec(appendHistory, chat.ID, chat.Session, lane.nextSeq, 0, string(corebot.SpeakerAssistant), by, "",
 		text, parts, "", "", "", outside, m.ID, t.now)
 	return err
 }
