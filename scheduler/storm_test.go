@@ -80,7 +80,8 @@ func TestAStormOfDueTasksLeavesAChatItsAnswers(t *testing.T) {
 	}
 }
 
-// addTasks makes tasks of many people in many chats, due at one moment.
+// addTasks makes tasks of many people in many chats, due at one moment. The limits are the usual ones: 100,000 tasks
+// reach each of them.
 func addTasks(t *testing.T, k *apptest.Kit, n int, due time.Time) {
 	t.Helper()
 	tasks, now := storage.NewTasks(k.DB), time.Now()
@@ -92,8 +93,8 @@ func addTasks(t *testing.T, k *apptest.Kit, n int, due time.Time) {
 					Key: apptest.Key(fmt.Sprint("chat ", i%1000)), Prompt: "water the plants",
 					Schedule: corebot.Schedule{Kind: corebot.TaskOnce, Spec: due.Format(time.RFC3339)},
 					Context:  corebot.TaskInChat, Anchor: now, NextRun: due,
-					Creator: corebot.Principal{Channel: apptest.Channel, ID: fmt.Sprint("sender ", i%100)},
-				}, corebot.TaskLimits{}); err != nil {
+					Creator: corebot.Principal{Channel: apptest.Channel, ID: fmt.Sprint("sender ", i%200)},
+				}, corebot.TaskLimits{PerChat: 100, PerCreator: 500, Total: 100_000}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -317,6 +317,9 @@ func readState(c *prepared, y *tally) (st state, err error) {
 	if err != nil {
 		return st, err
 	}
+	if err = c.each(countTasks, func(s scanner) error { return s.Scan(&st.total.tasks) }); err != nil {
+		return st, err
+	}
 	counters, err := readTally(c)
 	if err != nil {
 		return st, err

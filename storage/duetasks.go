@@ -140,7 +140,10 @@ func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 			return err
 		}
 	}
-	_, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
+	advanced, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
+	if f.Next.IsZero() {
+		t.total.tasks -= advanced // it is done
+	}
 	return err
 }
 

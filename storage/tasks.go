@@ -54,7 +54,7 @@ var (
 	countTasksOfChat = &query{`SELECT COUNT(*) FROM tasks WHERE chat = ? AND channel = ? AND account = ? AND agent = ?
 			AND thread = ? AND state <> 'done'`}
 	countTasksOf = &query{`SELECT COUNT(*) FROM tasks WHERE creator = ? AND state <> 'done'`}
-	countTasks   = &query{`SELECT COUNT(*) FROM tasks WHERE state <> 'done'`}
+	countTasks   = &query{`SELECT COUNT(*) FROM tasks WHERE state <> 'done'`} // once: see totals
 
 	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt,
 			context, state, creator,
@@ -140,24 +140,8 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 		}
 	}
 	k, creator := task.Key, task.Creator.String()
-	for _, limit := range []struct {
-		most  int
-		of    string
-		count *query
-		args  []any
-	}{
-		{limits.PerChat, "this chat", countTasksOfChat, []any{k.Chat, k.Channel, k.Account, k.Agent, k.Thread}},
-		{limits.PerCreator, "this person", countTasksOf, []any{creator}},
-		{limits.Total, "all chats", countTasks, nil},
-	} {
-		var n int
-		if _, err := t.one(limit.count, []any{&n}, limit.args...); err != nil {
-			return task, err
-		}
-		if limit.most > 0 && n >= limit.most {
-			return task, corebot.WithHint(fmt.Errorf("%w: %s has %d", corebot.ErrTooManyTasks, limit.of, n),
-				"remove one first")
-		}
+	if err := roomForTaskTx(t, k, creator, limits); err != nil {
+		return task, err
 	}
 	others, from := "", ""
 	if len(task.Others) > 0 {
@@ -178,9 +162,39 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 		return task, err
 	}
 	t.planned = true
+	t.total.tasks++
 	return task, s.noteTx(t, "task.create", task, map[string]any{
 		"kind": task.Schedule.Kind, "spec": task.Schedule.Spec, "timeZone": task.Schedule.TimeZone,
 	})
+}
+
+// roomForTaskTx refuses a task over a limit. The tasks of all chats can be many, so that nothing counts them here.
+func roomForTaskTx(t *tx, k corebot.Key, creator string, limits corebot.TaskLimits) error {
+	for _, limit := range []struct {
+		most  int
+		of    string
+		count *query
+		args  []any
+	}{
+		{limits.PerChat, "this chat", countTasksOfChat, []any{k.Chat, k.Channel, k.Account, k.Agent, k.Thread}},
+		{limits.PerCreator, "this person", countTasksOf, []any{creator}},
+		{limits.Total, "all chats", nil, nil},
+	} {
+		n := int(t.total.tasks)
+		if limit.most <= 0 {
+			continue
+		}
+		if limit.count != nil {
+			if _, err := t.one(limit.count, []any{&n}, limit.args...); err != nil {
+				return err
+			}
+		}
+		if n >= limit.most {
+			return corebot.WithHint(fmt.Errorf("%w: %s has %d", corebot.ErrTooManyTasks, limit.of, n),
+				"remove one first")
+		}
+	}
+	return nil
 }
 
 // orNull is a time as it is stored where there can be none.
@@ -370,6 +384,9 @@ func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, ne
 	case action == corebot.TaskRemove:
 		if _, err = t.exec(dropRuns, id); err == nil {
 			_, err = t.exec(dropTask, id)
+		}
+		if state != corebot.TaskDone {
+			t.total.tasks--
 		}
 	case action == corebot.TaskRunNow:
 		due := t.now.Truncate(time.Second)

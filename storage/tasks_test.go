@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +84,46 @@ func TestTheMakerOfATaskIsKnownInAnotherChannel(t *testing.T) {
 		dead, err := NewDeadLetters(db).Meant(t.Context(), task.Key, "", p)
 		if found := err == nil && dead.ID == d.Life; found != own {
 			t.Errorf("the newest dead letter of %s is %+v, %v", p, dead, err)
+		}
+	}
+}
+
+func TestTheCountOfOpenTasksFollowsTheTable(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	tasks := NewTasks(db)
+	change := func(task corebot.Task, a corebot.TaskAction) {
+		_, err := tasks.Change(t.Context(), task.ID, 0, a, time.Now())
+		must(t, err)
+	}
+	done, again, gone, paused := makeTask(t, db, nil), makeTask(t, db, nil), makeTask(t, db, nil), makeTask(t, db, nil)
+	change(paused, corebot.TaskPause)
+	_, err := tasks.Create(t.Context(), done, corebot.TaskLimits{Total: 4})
+	if !errors.Is(err, corebot.ErrTooManyTasks) {
+		t.Errorf("a fifth task: %v", err)
+	}
+	for task, next := range map[*corebot.Task]time.Time{&done: {}, &again: time.Now().Add(time.Hour)} {
+		for range 2 { // the second one finds another version
+			_, err := tasks.Fire(t.Context(), []corebot.Firing{{Task: *task, Due: task.NextRun, Next: next}})
+			must(t, err)
+		}
+	}
+	for _, task := range []corebot.Task{done, gone, paused} {
+		change(task, corebot.TaskRemove)
+	}
+	must(t, db.write(t.Context(), "count", func(tx *tx) error {
+		read, err := readState(tx.conn, &tally{})
+		if tx.total.tasks != 1 || read.total.tasks != 1 {
+			t.Errorf("the writer counts %d open tasks, and would read %d", tx.total.tasks, read.total.tasks)
+		}
+		return err
+	}))
+}
+
+func TestTheLimitsOfTasksReadNoTaskThatIsDone(t *testing.T) {
+	path := planned(t)
+	for index, q := range map[string]*query{"tasks_chat_open": countTasksOfChat, "tasks_creator": countTasksOf} {
+		if got := plan(t, path, q); !strings.Contains(got, "COVERING INDEX "+index) {
+			t.Errorf("%s is not read:\n%s", index, got)
 		}
 	}
 }

@@ -45,10 +45,12 @@ type tx struct {
 	taskEnds   int   // failed runs in a row that pause a task; 0: any number
 }
 
-// totals counts what waits in all lanes together, by direction. It follows the lanes and is never stored.
+// totals counts what waits in all lanes together, by direction, and the tasks that are not done. It follows the tables
+// and is never stored.
 type totals struct {
 	depth [4]int64
 	bytes int64
+	tasks int64
 }
 
 // exec runs a statement and returns how many rows it changed.

@@ -42,6 +42,7 @@
 -- has 0059_waits.sql
 -- has 0060_jobs.sql
 -- has 0067_deliver_at.sql
+-- has 0068_open_tasks.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -364,7 +365,6 @@ CREATE TABLE tasks (
 , in_group INTEGER NOT NULL DEFAULT 0, overheard INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '', data TEXT NOT NULL DEFAULT '') STRICT;
 CREATE INDEX tasks_due ON tasks (next_run, id) WHERE state = 'active' AND next_run IS NOT NULL;
 CREATE INDEX tasks_chat ON tasks (chat, channel, account, agent, thread);
-CREATE INDEX tasks_creator ON tasks (creator);
 CREATE TABLE task_runs (
   task_id      INTEGER NOT NULL,
   due          INTEGER NOT NULL,
@@ -500,6 +500,8 @@ CREATE INDEX jobs_parent ON jobs (parent_id);
 CREATE INDEX jobs_results ON jobs (results, id);
 CREATE INDEX jobs_sender ON jobs (sender) WHERE state = 'open';
 CREATE INDEX jobs_open ON jobs (id) WHERE state = 'open';
+CREATE INDEX tasks_creator ON tasks (creator, state) WHERE state <> 'done';
+CREATE INDEX tasks_chat_open ON tasks (chat, channel, account, agent, thread, state) WHERE state <> 'done';
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -547,8 +549,9 @@ INSERT INTO goose_db_version VALUES (42, 57, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (43, 59, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (44, 60, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (45, 67, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (46, 68, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 45);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 46);
