@@ -27,6 +27,19 @@ type Kind struct {
 	AnyAgent bool
 	// AnyChat says that a caller who asks for the messages of a chat gets them, even if nobody has spoken there yet.
 	AnyChat bool
+
+	// About says in a few words what an account of the network is.
+	About string
+	// Questions are what `corebot init` asks a person who wants an account of the network, in this order.
+	Questions []Question
+}
+
+// Question is what a person is asked for one setting of an account. The settings struct says the rest. Enter takes the
+// default of the setting. A secret is not shown, and kept in a file of its own.
+type Question struct {
+	Key  string // of the setting, such as token
+	Text string // such as "Token of the bot"
+	Hint string // where a person finds the answer; empty: everybody knows
 }
 
 // Usual is the account that is meant where none is named.

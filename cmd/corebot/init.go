@@ -11,9 +11,11 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/linediff"
@@ -23,10 +25,11 @@ import (
 const initHelp = `Make the home directory: a settings file with comments, a token for the webhook, and the workspace
 with its texts.
 
-At a terminal it asks for the provider, its key and model, what Corebot may do, and the webhook. Enter
-takes the default of each question. The key is tested at once; it goes into a file of its own, which
-only you can read, and never into the settings. In a home that has settings, the change is shown
-before it is written. All else in the file stays, comments too.
+At a terminal it asks for the provider, its key and model, what Corebot may do, the webhook, and chat
+networks. Enter takes the default of each question. The key, and the token of a network, are tested at
+once. Each goes into a file of its own, which only you can read, and never into the settings. In a
+home that has settings, the change is shown before it is written. All else in the file stays, comments
+too.
 
 With any of the flags, or without a terminal, nothing is asked. The change of a file that is there
 then needs --yes, except for --webhook alone.`
@@ -36,6 +39,7 @@ type initFlags struct {
 	app.Setup
 	keyFile, keyEnv string
 	yes             bool
+	networks        []networkFlags
 }
 
 func newInit(s *shell) *cobra.Command {
@@ -65,6 +69,9 @@ func newInit(s *shell) *cobra.Command {
 	flags.StringVar(&f.Allow, "allow", "", "what it may do: "+levelNames())
 	flags.StringVar(&f.Dir, "dir", "", "where it works, for a level that works in a directory")
 	flags.BoolVar(&f.Webhook, "webhook", false, "enable the webhook in the settings file")
+	for _, n := range app.Networks() {
+		f.networks = append(f.networks, newNetworkFlags(flags, n))
+	}
 	flags.BoolVar(&f.yes, "yes", false, "change a settings file that is there, without asking")
 	return cmd
 }
@@ -96,6 +103,15 @@ func (f *initFlags) complete(cmd *cobra.Command) error {
 	case f.keyEnv != "":
 		f.KeyRef = "env:" + f.keyEnv
 	}
+	for _, n := range f.networks {
+		setup, err := n.answers()
+		if err != nil {
+			return usage(cmd, err)
+		}
+		if len(setup.Answers) > 0 {
+			f.Networks = append(f.Networks, setup)
+		}
+	}
 	if f.Allow == "" {
 		return nil
 	}
@@ -108,6 +124,61 @@ func (f *initFlags) complete(cmd *cobra.Command) error {
 		}
 	}
 	return usage(cmd, fmt.Errorf("--allow %q: want one of %s", f.Allow, levelNames()))
+}
+
+// networkFlags are the answers to the questions of one network that a command line gives.
+type networkFlags struct {
+	network channels.Network
+	texts   map[string]*string // the answers themselves, by the key of the setting
+	files   map[string]*string // of secrets: the file that has it
+	envs    map[string]*string // of secrets: the variable that has it
+}
+
+// newNetworkFlags makes a flag of each question. A secret stands in no command line, where others can read it.
+func newNetworkFlags(flags *pflag.FlagSet, n channels.Network) networkFlags {
+	f := networkFlags{n, map[string]*string{}, map[string]*string{}, map[string]*string{}}
+	for _, q := range n.Questions {
+		name := flagName(n, q)
+		what := n.Name + ": " + strings.ToLower(q.Text[:1]) + q.Text[1:]
+		if asked, _ := (config.Network{Kind: n.Name, Standard: n.Standard}).Ask(q.Key); asked.Secret {
+			f.files[q.Key] = flags.String(name+"-file", "", what+", in this file")
+			f.envs[q.Key] = flags.String(name+"-env", "", what+", in this variable")
+			continue
+		}
+		f.texts[q.Key] = flags.String(name, "", what)
+	}
+	return f
+}
+
+func flagName(n channels.Network, q channels.Question) string {
+	return n.Name + "-" + strings.NewReplacer("_", "-", ".", "-").Replace(q.Key)
+}
+
+// answers are what the command line says of the network.
+func (f networkFlags) answers() (*app.NetworkSetup, error) {
+	setup := app.NewNetworkSetup(f.network)
+	for _, q := range f.network.Questions {
+		if text, plain := f.texts[q.Key]; plain {
+			if *text != "" {
+				setup.Answers[q.Key] = *text
+			}
+			continue
+		}
+		file, env, name := *f.files[q.Key], *f.envs[q.Key], flagName(f.network, q)
+		switch {
+		case file != "" && env != "":
+			return nil, fmt.Errorf("--%s-file and --%s-env: want one of them", name, name)
+		case file != "":
+			path, err := filepath.Abs(file) // a reference of the settings begins at the home
+			if err != nil {
+				return nil, fmt.Errorf("look for %s: %w", file, err)
+			}
+			setup.Answers[q.Key] = "file:" + path
+		case env != "":
+			setup.Answers[q.Key] = "env:" + env
+		}
+	}
+	return setup, nil
 }
 
 // initialise sets a home up with the answers of the flags, or of the person at the terminal.
@@ -152,10 +223,10 @@ func (s *shell) initialise(cmd *cobra.Command, home string, f initFlags) error {
 
 // anything says whether a flag has answered something.
 func (f initFlags) anything() bool {
-	return f.yes || f.Webhook || f.Provider != "" || f.Allow != ""
+	return f.yes || f.Webhook || f.Provider != "" || f.Allow != "" || len(f.Networks) > 0
 }
 
-// settle tests what the flags say of the directory and of the model, and picks a model where they name none.
+// settle tests what the flags say of the directory, of networks and the model. It picks a model where they name none.
 func settle(ctx context.Context, home string, s *app.Setup) (err error) {
 	if app.NeedsDir(s.Allow) {
 		now, err := app.LoadConfig(home)
@@ -164,6 +235,11 @@ func settle(ctx context.Context, home string, s *app.Setup) (err error) {
 		}
 		if s.Dir, err = app.WorkDir(now, s.Dir); err != nil {
 			return fmt.Errorf("--dir: %w", err)
+		}
+	}
+	for _, n := range s.Networks {
+		if err := n.Try(ctx, home); err != nil {
+			return err
 		}
 	}
 	if s.Provider == "" || s.Provider == app.ProviderOffline {
@@ -238,6 +314,7 @@ func (s *shell) tellInit(cmd *cobra.Command, home string, setup app.Setup, made 
 	if setup.Webhook {
 		s.tellWebhook(cmd, t, c, made)
 	}
+	s.tellNetworks(cmd, t, setup)
 	if overruled, err := setup.Overruled(home); err != nil {
 		return err
 	} else if len(overruled) > 0 {
@@ -252,6 +329,9 @@ func (s *shell) tellInit(cmd *cobra.Command, home string, setup app.Setup, made 
 		}
 	}
 	t.line("next   %s", nextStep(c, s.home))
+	for _, n := range setup.Networks {
+		t.line("next   %s", nextOnNetwork(c, s.home, n.Account))
+	}
 	return t.err
 }
 
@@ -269,17 +349,49 @@ func (s *shell) tellWebhook(cmd *cobra.Command, t *teller, c config.Config, made
 	}
 }
 
+// tellNetworks says as whom the platforms know the accounts that were set up.
+func (s *shell) tellNetworks(cmd *cobra.Command, t *teller, setup app.Setup) {
+	for _, n := range setup.Networks {
+		says := "not tested"
+		if n.Says != "" {
+			says = n.Says
+		}
+		t.line("joins  %s (%s)", n.Account, printable(says))
+	}
+	if len(setup.Networks) == 0 {
+		return
+	}
+	if _, err := s.daemon(cmd.Context(), ""); err == nil {
+		t.line("note   a Corebot runs on this home: it joins when it is started again")
+	}
+}
+
+// nextOnNetwork is what somebody does to talk on a network.
+func nextOnNetwork(c config.Config, named string, a channels.Account) string {
+	home := homeFlag(c, named)
+	next := fmt.Sprintf("on %s: %s serve%s, then write to it there", a.Kind, calledAs(), home)
+	if app.Pairs(c, a) {
+		next += fmt.Sprintf("; approve the code that it answers: %s pair%s approve CODE", calledAs(), home)
+	}
+	return next
+}
+
 // nextStep is what a newcomer can do now. A home that was named has to be named again.
 func nextStep(c config.Config, named string) string {
-	home := ""
-	if named != "" {
-		home = " --home " + shellWord(c.Home)
-	}
+	home := homeFlag(c, named)
 	if !c.Webhook.Enabled {
 		return fmt.Sprintf("talk to it: %s chat%s", calledAs(), home)
 	}
 	return fmt.Sprintf("run it: %s serve%s, then post to http://%s/webhook with the token of %s", calledAs(), home,
 		c.Webhook.Addr, config.TokenFile)
+}
+
+// homeFlag names the home in a command, if it was named in this one.
+func homeFlag(c config.Config, named string) string {
+	if named == "" {
+		return ""
+	}
+	return " --home " + shellWord(c.Home)
 }
 
 // shellWord is a text as one word of a shell.

@@ -47,6 +47,7 @@ func TestANewcomerIsAskedForProviderKeyAndModel(t *testing.T) {
 			c.answer(mark, "did you mean", "")
 			c.answer(mark, "What may it do", "")
 			c.answer(mark, "HTTP", "")
+			c.answer(mark, "Which chat network", "")
 			if code := c.ends(); code != 0 {
 				t.Fatalf("it ended with %d:\n%s", code, c.seen())
 			}
@@ -73,7 +74,7 @@ func TestANewcomerIsAskedForProviderKeyAndModel(t *testing.T) {
 func TestEnterAloneSetsAHomeUp(t *testing.T) {
 	t.Parallel()
 	s, c := startInit(t, 80)
-	for _, question := range []string{"Number or name", "What may it do", "HTTP"} {
+	for _, question := range []string{"Number or name", "What may it do", "HTTP", "Which chat network"} {
 		c.answer(0, question, "")
 	}
 	if code := c.ends(); code != 0 {
@@ -147,7 +148,7 @@ func TestAKeyOfTheEnvironmentIsTakenWithEnter(t *testing.T) {
 			if key != goodKey {
 				c.answer(0, "is the key whole, and of this provider?", goodKey)
 			}
-			for _, question := range []string{"Model", "What may it do", "HTTP"} {
+			for _, question := range []string{"Model", "What may it do", "HTTP", "Which chat network"} {
 				c.answer(0, question, "")
 			}
 			if code := c.ends(); code != 0 {
@@ -176,7 +177,7 @@ func TestAProviderThatCannotBeReachedIsKeptOnlyIfThePersonSaysSo(t *testing.T) {
 		c.await(0, "can this machine reach it?")
 		c.answer(0, "Keep it all the same?", answer)
 		if code == 0 {
-			for _, question := range []string{"Model", "What may it do", "HTTP"} {
+			for _, question := range []string{"Model", "What may it do", "HTTP", "Which chat network"} {
 				c.answer(0, question, "")
 			}
 		}
@@ -203,6 +204,7 @@ func TestTheDirectoryToWorkInIsOneThatCorebotStartsWith(t *testing.T) {
 	c.answer(0, "no directory is named", ".")
 	c.answer(0, "which is Corebot's own", "./garden")
 	c.answer(0, "HTTP", "")
+	c.answer(0, "Which chat network", "")
 	if code := c.ends(); code != 0 {
 		t.Fatalf("it ended with %d:\n%s", code, c.seen())
 	}

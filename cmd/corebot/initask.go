@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/nearest"
@@ -28,7 +29,9 @@ type interview struct {
 
 func (i *interview) run(ctx context.Context) error {
 	fmt.Fprintf(i.out, "The home is %s. Enter takes what stands in brackets.\n\n", printable(i.home))
-	for _, step := range []func(context.Context) error{i.askProvider, i.askModel, i.askAllow, i.askWebhook} {
+	for _, step := range []func(context.Context) error{
+		i.askProvider, i.askModel, i.askAllow, i.askWebhook, i.askNetworks,
+	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -247,4 +250,119 @@ func (i *interview) askWebhook(ctx context.Context) (err error) {
 	}
 	i.Webhook, err = i.yes(ctx, "May programs send it messages over HTTP, on this machine?", false)
 	return err
+}
+
+// noNetwork is the answer of somebody who wants no chat network, or no other.
+const noNetwork = "none"
+
+// askNetworks asks for accounts of chat networks, one of each network.
+func (i *interview) askNetworks(ctx context.Context) error {
+	left := app.Networks()
+	for question := "Which chat network?"; len(left) > 0; question = "Which other chat network?" {
+		options := []option{{noNetwork, "leave chat networks as they are"}}
+		for _, n := range left {
+			options = append(options, option{n.Name, n.About})
+		}
+		chosen, err := i.choose(ctx, question, options, noNetwork)
+		if err != nil || chosen == noNetwork {
+			return err
+		}
+		at := slices.IndexFunc(left, func(n channels.Network) bool { return n.Name == chosen })
+		if err := i.askNetwork(ctx, left[at]); err != nil {
+			return err
+		}
+		left = slices.Delete(left, at, at+1)
+	}
+	return nil
+}
+
+// errLeftOut says that a person has no answer for a network.
+var errLeftOut = errors.New("no answer")
+
+// askNetwork asks for an account and has it connect at once, until the platform knows it or the person has enough.
+func (i *interview) askNetwork(ctx context.Context, n channels.Network) error {
+	setup := app.NewNetworkSetup(n)
+	for {
+		err := i.askAccount(ctx, n, setup)
+		if errors.Is(err, errLeftOut) {
+			fmt.Fprintf(i.out, "%s is left out.\n", n.Name)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(i.out, "Asking %s who it is ...\n", n.Name)
+		err = setup.Try(ctx, i.home)
+		switch {
+		case ctx.Err() != nil:
+			return errInterrupted
+		case err == nil:
+			fmt.Fprintf(i.out, "It is %s.\n", printable(setup.Says))
+			i.Networks = append(i.Networks, setup)
+			return nil
+		}
+		i.refuse(err)
+		goOn, err := i.afterFailure(ctx, setup)
+		if err != nil || !goOn {
+			return err
+		}
+	}
+}
+
+// What a person can do about an account that could not connect.
+const (
+	onceMore = "again"
+	keepIt   = "keep"
+	leaveOut = "leave"
+)
+
+// afterFailure asks what to do about an account that could not connect. goOn says that the questions come again.
+func (i *interview) afterFailure(ctx context.Context, setup *app.NetworkSetup) (goOn bool, err error) {
+	options := []option{{onceMore, "answer once more"}, {leaveOut, "leave " + setup.Kind + " out"}}
+	if setup.Check(i.home) == nil { // a Corebot starts with it
+		options = append(options, option{keepIt, "keep it all the same"})
+	}
+	chosen, err := i.choose(ctx, "What now?", options, onceMore)
+	if err == nil && chosen == keepIt {
+		i.Networks = append(i.Networks, setup)
+	}
+	return chosen == onceMore, err
+}
+
+// askAccount asks the questions of a network. Where nothing can stand for an answer, Enter leaves the network out.
+func (i *interview) askAccount(ctx context.Context, n channels.Network, setup *app.NetworkSetup) error {
+	for _, q := range n.Questions {
+		asked, err := setup.Ask(i.home, q)
+		if err != nil {
+			return err
+		}
+		if q.Hint != "" {
+			fmt.Fprintln(i.out, q.Hint)
+		}
+		var text string
+		if asked.Secret {
+			text, err = i.secret(ctx, q.Text)
+		} else {
+			text, err = i.ask(ctx, q.Text, standardAnswer(asked, setup.Answers[q.Key]), func(text string) error {
+				_, err := asked.Value(text)
+				return err
+			})
+		}
+		if err == nil && text == "" {
+			err = errLeftOut
+		}
+		if err != nil {
+			return err
+		}
+		setup.Answers[q.Key] = text
+	}
+	return nil
+}
+
+// standardAnswer is what Enter takes: the last answer, or what the settings say.
+func standardAnswer(asked config.Asked, last string) string {
+	if last != "" {
+		return last
+	}
+	return fmt.Sprint(asked.Standard)
 }

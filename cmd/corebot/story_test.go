@@ -25,6 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
 
 // raceTests are what runs under the race detector where -run does not say otherwise. Most tests here start the program
@@ -52,6 +53,8 @@ func TestStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
 	t.Cleanup(models.Close)
+	platform := telegramtest.New()
+	t.Cleanup(platform.Close)
 	program := storyProgram(t)
 	tea, err := filepath.Abs("../../internal/pdftext/testdata/tea.pdf")
 	if err != nil {
@@ -64,6 +67,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
 			e.Setenv("PATH", program+e.Getenv("PATH"))
 			e.Setenv("MODELS", models.URL)
+			e.Setenv("TELEGRAM", platform.URL())
 			e.Setenv("TEA", tea)
 			// the race detector sleeps a second at every exit, and a story has dozens
 			e.Setenv("GORACE", "atexit_sleep_ms=0")

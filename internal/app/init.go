@@ -1,11 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/owned"
@@ -180,4 +183,138 @@ func checkOwner(all ...place) error {
 		}
 	}
 	return nil
+}
+
+// NetworkSetup are the answers to the questions of a network, for one account of a home.
+type NetworkSetup struct {
+	channels.Account
+	Answers map[string]string // by the key of the setting; a secret is itself, or a reference to it
+	Says    string            // as whom the platform knows the account, once it was tried
+
+	network channels.Network
+}
+
+// NewNetworkSetup has no answers yet.
+func NewNetworkSetup(n channels.Network) *NetworkSetup {
+	return &NetworkSetup{Account: n.Usual(), Answers: map[string]string{}, network: n}
+}
+
+func (s *NetworkSetup) settings() config.Network {
+	return config.Network{Kind: s.network.Name, Standard: s.network.Standard}
+}
+
+// Ask describes the setting of a question. Its default is what the home has today.
+func (s *NetworkSetup) Ask(home string, q channels.Question) (config.Asked, error) {
+	a, known := s.settings().Ask(q.Key)
+	if !known {
+		return a, fmt.Errorf("%s asks for %q, which is none of its settings", s.Kind, q.Key)
+	}
+	said, err := config.Said(home)
+	if now := said.Setting(s.key(q.Key)); now != nil {
+		a.Standard = now
+	}
+	return a, err
+}
+
+// key is where a setting of the account is in the settings file.
+func (s *NetworkSetup) key(name string) string {
+	return "channels." + s.Kind + "." + s.Name + "." + name
+}
+
+// fileOf is where a home keeps a secret of the account.
+func (s *NetworkSetup) fileOf(key string) string { return s.Kind + "." + s.Name + "." + key }
+
+// secrets are the answers that go into files of the home, by the name of the file.
+func (s *NetworkSetup) secrets() map[string]string {
+	all := map[string]string{}
+	for key, answer := range s.Answers {
+		if a, _ := s.settings().Ask(key); a.Secret && !config.IsReference(answer) {
+			all[s.fileOf(key)] = answer
+		}
+	}
+	return all
+}
+
+// account is what the settings of the home and the answers make together. Settings that mean nothing are an error.
+func (s *NetworkSetup) account(home string) (config.Account, error) {
+	changes := map[string]any{}
+	for key, answer := range s.Answers {
+		a, _ := s.settings().Ask(key)
+		value, err := a.Value(answer)
+		if err != nil {
+			return config.Account{}, fmt.Errorf("%s: %w", s.key(key), err)
+		}
+		changes[key] = value
+	}
+	return config.AccountOf(home, s.settings(), s.Name, changes)
+}
+
+// Check refuses answers with which no Corebot would start.
+func (s *NetworkSetup) Check(home string) error {
+	_, err := s.account(home)
+	return err
+}
+
+// Try has the account connect once, as `corebot channels check` does.
+func (s *NetworkSetup) Try(ctx context.Context, home string) error {
+	settings, err := s.account(home)
+	if err != nil {
+		return err
+	}
+	a := &App{log: zerolog.Nop()}
+	s.Says, err = a.check(ctx, a.accountOf(s.network, settings))
+	return err
+}
+
+// changes are the settings of the account. Strangers get a code and nothing else, unless the home says otherwise. Each
+// setting is put before the one that was put first.
+func (s *NetworkSetup) changes(said config.File) (all []config.Change, err error) {
+	if said.Setting(s.key("access")) == nil {
+		all = append(all, config.Change{Key: s.key("access"), Value: "pairing"})
+	}
+	for _, q := range slices.Backward(s.network.Questions) {
+		answer, has := s.Answers[q.Key]
+		if !has {
+			continue
+		}
+		a, _ := s.settings().Ask(q.Key)
+		value, err := a.Value(answer)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.key(q.Key), err)
+		}
+		if a.Secret && !config.IsReference(answer) {
+			value = "file:" + s.fileOf(q.Key)
+		}
+		now := cmp.Or(said.Setting(s.key(q.Key)), a.Standard)
+		if fmt.Sprint(now) != fmt.Sprint(value) {
+			all = append(all, config.Change{Key: s.key(q.Key), Value: value})
+		}
+	}
+	return all, nil
+}
+
+// Pairs says whether a stranger on the account gets a code, with which an operator lets him in.
+func Pairs(c config.Config, of channels.Account) bool {
+	return slices.ContainsFunc(c.Accounts.List(), func(a config.Account) bool {
+		return a.Kind == of.Kind && a.Name == of.Name && a.Common.Rule == "pairing"
+	})
+}
+
+// keep writes the secrets of the answers into files that nobody else can read.
+func (s Setup) keep(home string) (files []string, err error) {
+	all := map[string]string{}
+	if s.Key != "" {
+		all[keyFile(s.Provider)] = s.Key
+	}
+	for _, n := range s.Networks {
+		maps.Copy(all, n.secrets())
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		path := filepath.Join(home, name)
+		if err := config.WriteSecret(path, all[name]); err != nil {
+			return files, err
+		}
+		files = append(files, path)
+	}
+	return files, nil
 }

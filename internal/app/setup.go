@@ -44,6 +44,7 @@ type Setup struct {
 	Allow    string // one of [Levels]; empty: what it may do stays as it is
 	Dir      string // where it works, for a level that asks for a directory
 	Webhook  bool
+	Networks []*NetworkSetup // accounts of chat networks
 }
 
 // Level is how much Corebot may do for admins.
@@ -247,36 +248,37 @@ func (s Setup) Plan(home string) (config.Edit, error) {
 }
 
 func (s Setup) changes(home string) (all []config.Change, err error) {
-	if all, err = s.modelChanges(home); err != nil {
+	said, err := config.Said(home)
+	if err != nil {
 		return nil, err
 	}
+	all = s.modelChanges(said)
 	if s.Allow != "" {
 		levels := Levels()
 		at := slices.IndexFunc(levels, func(l Level) bool { return l.Name == s.Allow })
 		if at < 0 {
 			return nil, fmt.Errorf("%w: there is no %q to allow", corebot.ErrInvalid, s.Allow)
 		}
-		said, err := config.Said(home)
+		all = append(all, levels[at].changes(said, s.Dir)...)
+	}
+	for _, n := range s.Networks {
+		changes, err := n.changes(said)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, levels[at].changes(said, s.Dir)...)
+		all = append(all, changes...)
 	}
 	return all, nil
 }
 
 // modelChanges are the settings of the model. A home with a list of providers gets the new one at its beginning.
-func (s Setup) modelChanges(home string) ([]config.Change, error) {
+func (s Setup) modelChanges(said config.File) []config.Change {
 	if s.Provider == "" {
-		return nil, nil
-	}
-	said, err := config.Said(home)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	offline, before := said.Setting("llm.offline"), said.Setting("llm.providers")
 	if s.Provider == ProviderOffline {
-		return []config.Change{{Key: "llm.offline", Value: true}}, nil
+		return []config.Change{{Key: "llm.offline", Value: true}}
 	}
 	var all []config.Change
 	if offline != nil {
@@ -298,7 +300,7 @@ func (s Setup) modelChanges(home string) ([]config.Change, error) {
 				all = append(all, c)
 			}
 		}
-		return all, nil
+		return all
 	}
 	entry := map[string]any{"name": s.Provider, "kind": s.Provider, "models": []any{s.Model}}
 	for key, value := range map[string]string{"base_url": s.BaseURL, "api_key": ref} {
@@ -310,11 +312,11 @@ func (s Setup) modelChanges(home string) ([]config.Change, error) {
 		other, ok := v.(map[string]any)
 		return ok && other["name"] == s.Provider
 	})
-	return append(all, config.Change{Key: "llm.providers", Value: append([]any{entry}, others...)}), nil
+	return append(all, config.Change{Key: "llm.providers", Value: append([]any{entry}, others...)})
 }
 
-// Apply makes the home and writes what was planned: first the key, so that the settings never name a file that is not
-// there.
+// Apply makes the home and writes what was planned. The secrets come first, so that the settings never name a file that
+// is not there.
 func (s Setup) Apply(home string, e config.Edit) (made Made, err error) {
 	if err := checkOwner(place{home, corebot.DefaultAgent}); err != nil {
 		return made, err
@@ -322,12 +324,8 @@ func (s Setup) Apply(home string, e config.Edit) (made Made, err error) {
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
 	}
-	if s.Key != "" {
-		path := filepath.Join(home, keyFile(s.Provider))
-		if err := config.WriteSecret(path, s.Key); err != nil {
-			return made, err
-		}
-		made.Files = append(made.Files, path)
+	if made.Files, err = s.keep(home); err != nil {
+		return made, err
 	}
 	if e.Changed() {
 		if err := e.Apply(); err != nil {

@@ -78,12 +78,16 @@ func newAccounts(all []storedAccount) (Accounts, error) {
 // List gives the accounts.
 func (a Accounts) List() (all []Account) {
 	for _, s := range a.stored() {
-		all = append(all, Account{
-			Kind: s.Kind, Name: s.Name, settings: s.Settings,
-			Common: Common{Rule: s.Rule, Allowlist: NewList(s.Allowlist...), Groups: s.Groups},
-		})
+		all = append(all, s.account())
 	}
 	return all
+}
+
+func (s storedAccount) account() Account {
+	return Account{
+		Kind: s.Kind, Name: s.Name, settings: s.Settings,
+		Common: Common{Rule: s.Rule, Allowlist: NewList(s.Allowlist...), Groups: s.Groups},
+	}
 }
 
 func (a Accounts) secrets() (all []string) {
@@ -211,18 +215,9 @@ func byKey(leaves []leaf) map[string]leaf {
 func (e *Explanation) resolveAccounts(s *settings, r *resolver) (err error) {
 	var all []storedAccount
 	for _, d := range s.drafts {
-		stored := storedAccount{
-			Kind: d.network.Kind, Name: d.name, Rule: d.common.Rule, Groups: d.common.Groups,
-			Allowlist: d.common.Allowlist.Values(),
-		}
-		if stored.Secrets, err = e.explainAccount(d, r); err != nil {
+		stored, err := e.resolveAccount(d, r)
+		if err != nil {
 			return err
-		}
-		if err := d.validate(); err != nil {
-			return err
-		}
-		if stored.Settings, err = json.Marshal(d.own.Interface()); err != nil {
-			return fmt.Errorf("%s: %w", d.key(), err)
 		}
 		all = append(all, stored)
 	}
@@ -231,6 +226,23 @@ func (e *Explanation) resolveAccounts(s *settings, r *resolver) (err error) {
 	})
 	e.Config.Accounts, err = newAccounts(all)
 	return err
+}
+
+func (e *Explanation) resolveAccount(d draft, r *resolver) (stored storedAccount, err error) {
+	stored = storedAccount{
+		Kind: d.network.Kind, Name: d.name, Rule: d.common.Rule, Groups: d.common.Groups,
+		Allowlist: d.common.Allowlist.Values(),
+	}
+	if stored.Secrets, err = e.explainAccount(d, r); err != nil {
+		return stored, err
+	}
+	if err := d.validate(); err != nil {
+		return stored, err
+	}
+	if stored.Settings, err = json.Marshal(d.own.Interface()); err != nil {
+		return stored, fmt.Errorf("%s: %w", d.key(), err)
+	}
+	return stored, nil
 }
 
 // explainAccount notes the values of an account, with its secrets looked up.

@@ -37,7 +37,13 @@ func (s Settings) Validate() error {
 
 // Network is the line for the list of networks.
 func Network() channels.Network {
-	return channels.NewNetwork(channels.Kind{Name: "line", People: true}, Settings{Wait: 10 * time.Second}, New)
+	return channels.NewNetwork(channels.Kind{
+		Name: "line", People: true, About: "an account on a line server",
+		Questions: []channels.Question{
+			{Key: "addr", Text: "Host and port of the server"},
+			{Key: "token", Text: "Token of the account", Hint: "The operator of the server gives one."},
+		},
+	}, Settings{Wait: 10 * time.Second}, New)
 }
 
 // Channel is one account.
