@@ -335,7 +335,81 @@ type DeadLetterFilter struct {
 	Reason    string    `json:"reason,omitempty"`
 	After     time.Time `json:"after,omitzero"`  // dead at this moment or later
 	Before    time.Time `json:"before,omitzero"` // dead before this moment
+	Text      string    `json:"text,omitempty"`  // stands in what was said, in any case of its letters
+	Error     string    `json:"error,omitempty"` // stands in the last error, likewise
 	Limit     int       `json:"limit,omitempty"` // at most so many, newest first; 0: no limit
+}
+
+// maxFilterText bounds each text of a filter, in bytes.
+const maxFilterText = 1_000
+
+// Validate refuses a filter with a text that no dead letter can have.
+func (f DeadLetterFilter) Validate() error {
+	for _, text := range []string{f.Agent, f.Channel, f.Chat, f.Sender, f.Reason, f.Text, f.Error} {
+		switch {
+		case len(text) > maxFilterText:
+			return fmt.Errorf("%w: a filter with a text of %d bytes, the limit is %d", ErrInvalid, len(text),
+				maxFilterText)
+		case !utf8.ValidString(text):
+			return fmt.Errorf("%w: the filter's %q is not valid UTF-8", ErrInvalid, text)
+		}
+	}
+	return nil
+}
+
+// DeadBy says by what dead letters are counted. Every count is by direction, too.
+type DeadBy string
+
+// The ways to count dead letters.
+const (
+	DeadByReason  DeadBy = "reason"
+	DeadByCause   DeadBy = "cause" // what the chat was told, or else the error
+	DeadByAgent   DeadBy = "agent"
+	DeadByChannel DeadBy = "channel"
+	DeadByChat    DeadBy = "chat"
+)
+
+// DeadGroup is what the dead letters of a group have in common.
+type DeadGroup struct {
+	Direction string `json:"direction"`
+	Reason    string `json:"reason,omitempty"`
+	Cause     string `json:"cause,omitempty"`
+	Agent     string `json:"agent,omitempty"`
+	Channel   string `json:"channel,omitempty"`
+	Chat      string `json:"chat,omitempty"` // its key
+}
+
+// DeadCount counts a group of dead letters.
+type DeadCount struct {
+	DeadGroup
+	Count     int64     `json:"count"`
+	Oldest    time.Time `json:"oldest"`    // when the oldest was given up
+	Newest    time.Time `json:"newest"`    // when the newest was given up
+	LastID    int64     `json:"lastId"`    // the newest
+	LastError string    `json:"lastError"` // of the newest
+}
+
+// DeadCounts are the groups of dead letters, the largest first. Others counts the letters of the groups for which there
+// was no room.
+type DeadCounts struct {
+	Groups []DeadCount `json:"groups"`
+	Others int64       `json:"others,omitempty"`
+	Total  int64       `json:"total"`
+}
+
+// Replaying is a replay of all dead letters that a filter means. It goes on after a restart.
+type Replaying struct {
+	ID      int64            `json:"id"`
+	Filter  DeadLetterFilter `json:"filter"`
+	Fresh   bool             `json:"fresh,omitempty"`
+	Every   time.Duration    `json:"every,omitempty"` // from one letter to the next, in nanoseconds; 0: at once
+	Done    int              `json:"done"`            // letters that are back in the queue
+	Left    int              `json:"left"`            // letters that stay dead, because the queue had no room
+	Why     string           `json:"why,omitempty"`   // why the last of them stays, or why it waits
+	NextAt  time.Time        `json:"nextAt,omitzero"` // when the next letters are due
+	BeganAt time.Time        `json:"beganAt"`
+	EndedAt time.Time        `json:"endedAt,omitzero"` // zero: it goes on
+	Stopped bool             `json:"stopped,omitempty"`
 }
 
 // Replayed is the result of a replay of several dead letters.

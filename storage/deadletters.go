@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -29,93 +28,6 @@ func NewDeadLetters(db *DB) *DeadLetters {
 // entry, rule, tool, step and conversation of by. If by has no conversation, they have the letter's.
 func (l *DeadLetters) As(by corebot.AuditEvent) *DeadLetters { return &DeadLetters{l.db, by} }
 
-// deadWhere walks the partial index of the dead, newest first, and stops at its limit.
-const deadWhere = ` FROM message_life m JOIN lanes l ON l.id = m.lane_id
-	WHERE m."end" = 'dead' AND m.ended_at >= ? AND m.ended_at <= ? AND (m.ended_at < ? OR m.id < ?)
-	AND ? IN (0, l.direction) AND ? IN ('', l.channel) AND ? IN ('', l.chat)
-	AND ? IN ('', l.agent) AND (? = '' OR l.account = ? AND l.thread = ?)
-	AND ? IN ('', m.sender) AND ? IN ('', m.reason)
-	ORDER BY m.ended_at DESC, m.id DESC LIMIT ? + 0`
-
-var (
-	listDead = &query{`SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id,
-		m.sender, m.reason, m.attempts,
-		m.last_error, m.published_at, m.ended_at` + deadWhere}
-	deadIDs = &query{`SELECT m.id` + deadWhere}
-)
-
-// deadPlace is the place of a dead letter in the list.
-type deadPlace struct{ at, id int64 }
-
-// newestDeath is before every place.
-var newestDeath = deadPlace{math.MaxInt64, math.MaxInt64}
-
-// conditions are the parameters of deadWhere for the letters behind a place.
-func conditions(f corebot.DeadLetterFilter, p deadPlace) []any {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = -1 // SQLite: no limit
-	}
-	last := p.at
-	if !f.Before.IsZero() {
-		last = min(last, f.Before.UnixMilli()-1)
-	}
-	return []any{
-		f.After, last, p.at, p.id, int64(f.Direction), cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
-		cmp.Or(f.Key.Agent, f.Agent), f.Key.Agent, f.Key.Account, f.Key.Thread, f.Sender, f.Reason, limit,
-	}
-}
-
-// List returns dead letters, newest first.
-func (l *DeadLetters) List(ctx context.Context, f corebot.DeadLetterFilter) ([]corebot.DeadLetter, error) {
-	return l.list(ctx, f, newestDeath)
-}
-
-// Page returns the dead letters behind a cursor, newest first, at most limit, and the cursor of the next page.
-func (l *DeadLetters) Page(ctx context.Context, f corebot.DeadLetterFilter, after string,
-	limit int,
-) ([]corebot.DeadLetter, string, error) {
-	p := newestDeath
-	if err := behind(after, "dead", &p.at, &p.id); err != nil {
-		return nil, "", err
-	}
-	f.Limit = limit
-	found, err := l.list(ctx, f, p)
-	return found, nextPage(found, limit, func(d corebot.DeadLetter) string {
-		return cursor("dead", d.DeadAt.UnixMilli(),
-			d.ID)
-	}), err
-}
-
-func (l *DeadLetters) list(ctx context.Context, f corebot.DeadLetterFilter,
-	p deadPlace,
-) (out []corebot.DeadLetter, err error) {
-	err = l.db.reader.each(ctx, listDead, func(s scanner) error {
-		var dl corebot.DeadLetter
-		var direction int
-		k := &dl.Key
-		err := s.Scan(&dl.ID, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &dl.MessageID,
-			&dl.Sender.ID, &dl.Reason,
-			&dl.Attempts, &dl.LastError, moment{&dl.CreatedAt}, moment{&dl.DeadAt})
-		dl.Direction = corebot.Direction(direction)
-		dl.Sender = senderIn(*k, dl.Sender.ID)
-		out = append(out, dl)
-		return err
-	}, conditions(f, p)...)
-	return out, err
-}
-
-// ids returns the letters that a filter selects, in the order of their publishing.
-func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids []int64, err error) {
-	err = l.db.reader.each(ctx, deadIDs, func(s scanner) error {
-		var id int64
-		err := s.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, conditions(f, newestDeath)...)
-	return ids, err
-}
-
 var (
 	reviveLife = &query{`UPDATE message_life SET "end" = '', reason = '', ended_at = 0, attempts = 0, run = run + 1,
 		attempt_log = ?, body = NULL
@@ -133,56 +45,6 @@ var (
 // [corebot.ErrOverloaded] or [corebot.ErrDiskFull]. A reply has already been paid for, and always passes.
 func (l *DeadLetters) Replay(ctx context.Context, id int64, fresh bool) error {
 	return l.db.write(ctx, "replay", func(t *tx) error { return l.replayTx(t, id, fresh) })
-}
-
-// ReplayAll replays every dead letter that the filter selects, in the order of their publishing, so that the letters of
-// a chat keep their order. A letter without room stays dead and is counted. ReplayAll works in small commits: after an
-// error the earlier letters stay replayed. It leaves letters that died after the call, such as a letter that failed
-// again.
-func (l *DeadLetters) ReplayAll(ctx context.Context, f corebot.DeadLetterFilter,
-	fresh bool,
-) (r corebot.Replayed, err error) {
-	began := time.Now()
-	ids, err := l.ids(ctx, f)
-	if err != nil {
-		return r, err
-	}
-	slices.Sort(ids)
-	for chunk := range slices.Chunk(ids, changeChunk) {
-		var part corebot.Replayed
-		err := l.db.write(ctx, "replay", func(t *tx) (err error) {
-			part, err = l.replayChunkTx(t, chunk, began, fresh)
-			return err
-		})
-		if err != nil {
-			return r, fmt.Errorf("%d replayed, then: %w", r.Done, err)
-		}
-		r.Done, r.Left, r.Why = r.Done+part.Done, r.Left+part.Left, cmp.Or(r.Why, part.Why)
-	}
-	return r, nil
-}
-
-func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, began time.Time, fresh bool) (r corebot.Replayed, err error) {
-	for _, id := range ids {
-		d, found, err := stillDeadTx(t, id, began)
-		if err != nil {
-			return r, err
-		}
-		if !found {
-			continue
-		}
-		switch err := l.reviveTx(t, d, fresh); {
-		case err == nil:
-			r.Done++
-		case noRoom(err):
-			r.Left++
-			r.Why = cmp.Or(r.Why, err)
-		case errors.Is(err, errUnreadable): // an unreadable letter has no body to replay
-		default:
-			return r, err
-		}
-	}
-	return r, nil
 }
 
 // stillDeadTx reads a letter that was dead at a moment. found is false if it is no longer dead, or died again since.

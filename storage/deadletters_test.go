@@ -190,7 +190,8 @@ func TestAChangeOfManyLeavesALetterThatDiedMeanwhile(t *testing.T) {
 	id := deadLetter(t, db, "a", "1", "poison")
 	var r corebot.Replayed
 	must(t, db.write(t.Context(), "replay", func(t *tx) (err error) {
-		r, err = letters.replayChunkTx(t, []int64{id, 4711}, time.Now().Add(-time.Minute), false)
+		before := replaying{Replaying: corebot.Replaying{BeganAt: time.Now().Add(-time.Minute)}}
+		r, _, _, err = letters.replayChunkTx(t, []int64{id, 4711}, before)
 		return err
 	}))
 	if r.Done != 0 || r.Left != 0 || lifeOf(t, db, id).End != corebot.EndDead {

@@ -39,11 +39,11 @@ func (f *auditFilter) parse(s *shell, cmd *cobra.Command) (out corebot.AuditFilt
 	if out.Key, out.Chat, err = s.chatFilter(cmd, f.Channel, f.Chat); err != nil {
 		return out, err
 	}
-	if out.Since, err = moment(cmd, "after", f.after, "since", f.since); err != nil {
-		return out, err
+	if out.Since, err = operate.Moment("after", f.after, "since", f.since, time.Now()); err != nil {
+		return out, usage(cmd, err)
 	}
-	if out.Until, err = moment(cmd, "before", f.before, "", 0); err != nil {
-		return out, err
+	if out.Until, err = operate.Moment("before", f.before, "", 0, time.Now()); err != nil {
+		return out, usage(cmd, err)
 	}
 	out.Outcome, err = parseOutcome(cmd, f.outcome)
 	return out, err

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,8 +16,9 @@ import (
 )
 
 func newDLQ(s *shell) *cobra.Command {
-	return group("dlq", "List, show, replay, edit, drop, purge and make dead letters",
-		newDLQList(s), newDLQShow(s), newDLQReplay(s), newDLQEdit(s), newDLQDrop(s), newDLQPurge(s), newDLQGiveUp(s))
+	return group("dlq", "List, count, show, replay, edit, drop, purge and make dead letters",
+		newDLQList(s), newDLQStats(s), newDLQShow(s), newDLQReplay(s), newDLQReplays(s), newDLQEdit(s), newDLQDrop(s),
+		newDLQPurge(s), newDLQGiveUp(s))
 }
 
 func newDLQList(s *shell) *cobra.Command {
@@ -88,74 +91,99 @@ func newDLQShow(s *shell) *cobra.Command {
 	return cmd
 }
 
+func newDLQStats(s *shell) *cobra.Command {
+	var asJSON bool
+	var f deadFilter
+	by := string(corebot.DeadByReason)
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Count dead letters by reason, cause, chat, agent or channel",
+		Long: `Count the dead letters that the flags mean, in groups, the largest group first. A cause is what the
+chat was told, or else the last error.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, _, err := f.parse(s, cmd)
+			if err != nil {
+				return err
+			}
+			all, err := look(s, cmd, operate.CountDeadLetters,
+				operate.DeadCountQuery{Filter: filter, By: corebot.DeadBy(by)})
+			switch {
+			case errors.Is(err, corebot.ErrInvalid):
+				return usage(cmd, err)
+			case err != nil:
+				return err
+			case asJSON:
+				return printJSON(cmd, all)
+			}
+			return tellDeadCounts(cmd, all)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	f.flags(cmd)
+	cmd.Flags().StringVar(&by, "by", by, "reason, cause, chat, agent or channel")
+	return cmd
+}
+
+func tellDeadCounts(cmd *cobra.Command, all corebot.DeadCounts) error {
+	list := listing[corebot.DeadCount]{
+		header: "COUNT\tDIRECTION\tOF\tOLDEST\tNEWEST\tNEWEST ID\tLAST ERROR", none: "no dead letters",
+		cells: func(c corebot.DeadCount) string {
+			of := []string{c.Reason, c.Cause, c.Chat, c.Agent, c.Channel}
+			of = slices.DeleteFunc(of, func(part string) bool { return part == "" })
+			return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%d\t%s", c.Count, c.Direction,
+				oneLine(strings.Join(of, ": "), 80), c.Oldest.Local().Format(time.DateTime),
+				c.Newest.Local().Format(time.DateTime), c.LastID, oneLine(c.LastError, 100))
+		},
+		foot: func() string {
+			text := "all: " + count(all.Total, "dead letter")
+			if all.Others > 0 {
+				text += fmt.Sprintf(", %d of them in groups that are not shown", all.Others)
+			}
+			return text
+		},
+	}
+	_, err := list.print(cmd, false, 0, func(operate.Part) (operate.Page[corebot.DeadCount], error) {
+		return operate.Page[corebot.DeadCount]{Rows: all.Groups}, nil
+	})
+	return err
+}
+
 // deadFilter are the flags that say which dead letters are meant.
 type deadFilter struct {
-	direction, agent, channel, chat, sender, reason string
-	before, after                                   string
-	olderThan, newerThan                            time.Duration
-	limit                                           int
+	operate.DeadWords
+	chat  string
+	limit int
 }
 
 func (f *deadFilter) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.direction, "direction", "", "inbound or outbound (default: both)")
-	flags.StringVar(&f.agent, "agent", "", "of this agent only")
-	flags.StringVar(&f.channel, "channel", "", "of this channel only")
+	flags.StringVar(&f.Direction, "direction", "", "inbound or outbound (default: both)")
+	flags.StringVar(&f.Agent, "agent", "", "of this agent only")
+	flags.StringVar(&f.Channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.chat, "chat", "", chatFlagHelp)
-	flags.StringVar(&f.sender, "sender", "", "of this sender only")
-	flags.StringVar(&f.reason, "reason", "",
+	flags.StringVar(&f.Sender, "sender", "", "of this sender only")
+	flags.StringVar(&f.Reason, "reason", "",
 		"dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged or ambiguous")
-	flags.StringVar(&f.before, "before", "", "dead before this moment: 2006-01-02, or 2006-01-02T15:04:05Z")
-	flags.StringVar(&f.after, "after", "", "dead at this moment or later")
-	flags.DurationVar(&f.olderThan, "older-than", 0, "dead for longer than this, such as 24h")
-	flags.DurationVar(&f.newerThan, "newer-than", 0, "dead for less than this")
+	flags.StringVar(&f.Text, "text", "", "with this text in what was said, in any case of its letters")
+	flags.StringVar(&f.Error, "error", "", "with this text in the last error, in any case of its letters")
+	flags.StringVar(&f.Before, "before", "", "dead before this moment: 2006-01-02, or 2006-01-02T15:04:05Z")
+	flags.StringVar(&f.After, "after", "", "dead at this moment or later")
+	flags.DurationVar(&f.OlderThan, "older-than", 0, "dead for longer than this, such as 24h")
+	flags.DurationVar(&f.NewerThan, "newer-than", 0, "dead for less than this")
 }
 
 // parse reads the flags. empty says that none of them narrows the choice.
 func (f *deadFilter) parse(s *shell, cmd *cobra.Command) (out corebot.DeadLetterFilter, empty bool, err error) {
-	out = corebot.DeadLetterFilter{Agent: f.agent, Channel: f.channel, Sender: f.sender, Reason: f.reason}
-	if out.Key, out.Chat, err = s.chatFilter(cmd, f.channel, f.chat); err != nil {
-		return out, false, err
+	if out, err = f.Filter(time.Now()); err != nil {
+		return out, false, usage(cmd, err)
 	}
-	switch f.direction {
-	case "":
-	case corebot.Inbound.String():
-		out.Direction = corebot.Inbound
-	case corebot.Outbound.String():
-		out.Direction = corebot.Outbound
-	default:
-		return out, false, usage(cmd, fmt.Errorf("--direction %q: want inbound or outbound", f.direction))
-	}
-	if out.Before, err = moment(cmd, "before", f.before, "older-than", f.olderThan); err != nil {
-		return out, false, err
-	}
-	if out.After, err = moment(cmd, "after", f.after, "newer-than", f.newerThan); err != nil {
+	if out.Key, out.Chat, err = s.chatFilter(cmd, f.Channel, f.chat); err != nil {
 		return out, false, err
 	}
 	empty = out == (corebot.DeadLetterFilter{})
 	out.Limit = f.limit
 	return out, empty, nil
-}
-
-// moment reads one of two flags that mean the same: a time, or how long ago.
-func moment(cmd *cobra.Command, at, text, ago string, d time.Duration) (time.Time, error) {
-	switch {
-	case d < 0:
-		return time.Time{}, usage(cmd, fmt.Errorf("--%s %v: want a time that has passed", ago, d))
-	case d > 0 && text != "":
-		return time.Time{}, usage(cmd, fmt.Errorf("--%s and --%s say the same: give one", at, ago))
-	case d > 0:
-		return time.Now().Add(-d), nil
-	case text == "":
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04", time.DateTime} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usage(cmd,
-		fmt.Errorf("--%s %q: want a day such as 2006-01-02, or a moment such as 2006-01-02T15:04:05Z", at, text))
 }
 
 // needsFilter refuses a change of many dead letters that nothing says which.

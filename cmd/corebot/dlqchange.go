@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -14,7 +16,8 @@ import (
 
 func newDLQReplay(s *shell) *cobra.Command {
 	var f deadFilter
-	var fresh, all bool
+	var fresh, all, dryRun, resume bool
+	var rate float64
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
 		Short: "Put dead letters back into the queue",
@@ -23,29 +26,67 @@ those that are named, or all that the flags mean, oldest first. Each resumes its
 tools have done is not done again. With --fresh it starts over. A reply is sent once more under the
 same id.
 
-A message whose queue is full, or that would not fit on the disk, stays a dead letter.`,
+With --rate so many are replayed a second. A running Corebot goes on with it by itself, also after a
+restart; "corebot dlq replays" shows how far it is. At most one replay of many is open. After a crash
+the same command, or --resume, goes on behind the last letter: none is replayed twice.
+
+A message whose queue is full, or that would not fit on the disk, stays a dead letter. With --rate the
+replay waits while there is no room for any message.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter, empty, err := f.parse(s, cmd)
-			if err != nil {
+			named := len(args) > 0
+			switch {
+			case err != nil:
+				return err
+			case named && (!empty || all || resume):
+				return usage(cmd, errors.New("name dead letters, or describe them with flags: not both"))
+			case cmd.Flags().Changed("rate") && (named || resume):
+				return usage(cmd, errors.New("--rate goes with flags that say which dead letters are meant"))
+			case dryRun && named:
+				return s.wouldReplay(cmd, args)
+			case dryRun:
+				return s.wouldChange(cmd, filter, "replay", rate)
+			case named:
+				return s.replay(cmd, args, fresh)
+			case resume:
+				return s.resumeReplay(cmd, !empty || all)
+			}
+			if err := needsFilter(cmd, empty, all); err != nil {
 				return err
 			}
-			if len(args) == 0 {
-				if err := needsFilter(cmd, empty, all); err != nil {
-					return err
-				}
-				return s.replayAll(cmd, operate.Replay{Filter: &filter, Fresh: fresh})
+			if cmd.Flags().Changed("rate") {
+				return s.replayAt(cmd, operate.PacedReplay{Filter: filter, Fresh: fresh, Rate: rate})
 			}
-			if !empty || all {
-				return usage(cmd, errors.New("name dead letters, or describe them with flags: not both"))
-			}
-			return s.replay(cmd, args, fresh)
+			return s.replayAll(cmd, operate.Replay{Filter: &filter, Fresh: fresh})
 		},
 	}
 	f.flags(cmd)
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "start over instead of resuming the journal")
 	cmd.Flags().BoolVar(&all, "all", false, "all of them")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, list what would be replayed")
+	cmd.Flags().Float64Var(&rate, "rate", 0, "at most this many messages a second, 0.001 to 1000 (default: at once)")
+	cmd.Flags().BoolVar(&resume, "resume", false, "go on with the replay that is open")
 	return cmd
+}
+
+// wouldReplay says of each named letter whether it would be replayed.
+func (s *shell) wouldReplay(cmd *cobra.Command, args []string) error {
+	ids, err := s.named(cmd, args)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		life, err := look(s, cmd, operate.ShowDeadLetter, operate.ByID{ID: id})
+		if err != nil {
+			return hintOfLetter(err)
+		}
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "would replay %d: message %s of %s\n", id,
+			printable(life.MessageID), printable(life.Key.String())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replay replays letters one by one: each is said as soon as it is done.
@@ -69,13 +110,123 @@ func (s *shell) replayAll(cmd *cobra.Command, args operate.Replay) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "replayed %s\n",
-			count(int64(done.Changed), "dead letter")); err != nil || done.Left == 0 {
+		return replayed(cmd, done.Changed, done.Left, done.Why)
+	})
+}
+
+func replayed(cmd *cobra.Command, changed, left int, why string) error {
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "replayed %s\n", count(int64(changed), "dead letter")); err != nil ||
+		left == 0 {
+		return err
+	}
+	return corebot.WithHint(fmt.Errorf("%s had no room in the queue: %s", count(int64(left), "dead letter"), why),
+		"run the command again when the queue is shorter")
+}
+
+// replayAt begins a replay with a rate, and waits for its end.
+func (s *shell) replayAt(cmd *cobra.Command, args operate.PacedReplay) error {
+	return s.change(cmd, func(c control.Caller) error {
+		r, err := operate.BeginReplay.Call(cmd.Context(), c, args)
+		if err != nil {
+			if errors.Is(err, corebot.ErrInvalid) {
+				err = usage(cmd, err)
+			}
 			return err
 		}
-		return corebot.WithHint(fmt.Errorf("%s had no room in the queue: %s", count(int64(done.Left), "dead letter"),
-			done.Why), "run the command again when the queue is shorter")
+		return waitReplay(cmd, c, r)
 	})
+}
+
+// resumeReplay waits for the end of the open replay, and makes it go on where no Corebot runs.
+func (s *shell) resumeReplay(cmd *cobra.Command, described bool) error {
+	if described {
+		return usage(cmd, errors.New("--resume goes on with the letters of the open replay: leave the other flags out"))
+	}
+	return s.change(cmd, func(c control.Caller) error {
+		found, err := operate.ListReplays.Call(cmd.Context(), c, operate.Part{Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(found.Rows) == 0 || !found.Rows[0].EndedAt.IsZero() {
+			return corebot.WithHint(errors.New("no replay is open"), "`corebot dlq replays` shows the earlier ones")
+		}
+		return waitReplay(cmd, c, found.Rows[0])
+	})
+}
+
+// waitReplay makes a replay go on until it ends. A running Corebot does so, too.
+func waitReplay(cmd *cobra.Command, c control.Caller, r corebot.Replaying) (err error) {
+	for id := r.ID; r.EndedAt.IsZero(); {
+		if r, err = operate.StepReplay.Call(cmd.Context(), c, operate.ByID{ID: id}); err == nil {
+			select {
+			case <-time.After(min(max(time.Until(r.NextAt), 20*time.Millisecond), time.Second)):
+			case <-cmd.Context().Done():
+				err = cmd.Context().Err()
+			}
+		}
+		if err != nil {
+			return corebot.WithHint(fmt.Errorf("replay %d is still open: %w", id, err), "a running Corebot goes on "+
+				"with it; `corebot dlq replays` shows it, and `corebot dlq replay --resume` waits for it")
+		}
+	}
+	if r.Stopped {
+		return fmt.Errorf("replay %d was stopped: it had replayed %s", r.ID, count(int64(r.Done), "dead letter"))
+	}
+	return replayed(cmd, r.Done, r.Left, r.Why)
+}
+
+func newDLQReplays(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replays",
+		Short: "List the replays of many dead letters, or stop the open one",
+		Args:  takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list := listing[corebot.Replaying]{
+				header: "ID\tBEGAN\tSTATE\tREPLAYED\tLEFT\tRATE\tWHY", none: "no replays", cells: replayCells,
+			}
+			_, err := list.print(cmd, asJSON, 20, func(p operate.Part) (operate.Page[corebot.Replaying], error) {
+				return look(s, cmd, operate.ListReplays, p)
+			})
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	cmd.AddCommand(&cobra.Command{
+		Use:   "stop ID",
+		Short: "End a replay; what it has replayed stays replayed",
+		Args:  takes("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || id < 1 {
+				return usage(cmd, fmt.Errorf("replay %q: want a number as `corebot dlq replays` shows it", args[0]))
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				r, err := operate.StopReplay.Call(cmd.Context(), c, operate.ByID{ID: id})
+				if err == nil {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "stopped replay %d: it had replayed %s\n", id,
+						count(int64(r.Done), "dead letter"))
+				}
+				return err
+			})
+		},
+	})
+	return cmd
+}
+
+func replayCells(r corebot.Replaying) string {
+	state, rate := "open", "at once"
+	switch {
+	case r.Stopped:
+		state = "stopped"
+	case !r.EndedAt.IsZero():
+		state = "done"
+	}
+	if r.Every > 0 {
+		rate = strconv.FormatFloat(float64(time.Second)/float64(r.Every), 'g', 4, 64) + "/s"
+	}
+	return fmt.Sprintf("%d\t%s\t%s\t%d\t%d\t%s\t%s", r.ID, r.BeganAt.Local().Format(time.DateTime), state, r.Done,
+		r.Left, rate, oneLine(r.Why, 80))
 }
 
 func newDLQEdit(s *shell) *cobra.Command {
@@ -140,7 +291,7 @@ and changes nothing; to drop them takes --yes. Without any other flag --all is n
 				return err
 			}
 			if dryRun {
-				return s.wouldPurge(cmd, filter)
+				return s.wouldChange(cmd, filter, "drop", 0)
 			}
 			if err := needsFilter(cmd, empty, all); err != nil {
 				return err
@@ -164,13 +315,18 @@ and changes nothing; to drop them takes --yes. Without any other flag --all is n
 	return cmd
 }
 
-// wouldPurge lists what a purge would drop.
-func (s *shell) wouldPurge(cmd *cobra.Command, f corebot.DeadLetterFilter) error {
+// wouldChange lists what a change of many would do.
+func (s *shell) wouldChange(cmd *cobra.Command, f corebot.DeadLetterFilter, change string, rate float64) error {
 	n, err := s.listDeadLetters(cmd, f, 0, "", false)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "would drop %s\n", count(int64(n), "dead letter"))
+	text := fmt.Sprintf("would %s %s", change, count(int64(n), "dead letter"))
+	if rate > 0 {
+		lasts := time.Duration(min(float64(n)/rate, 1e9) * float64(time.Second))
+		text += fmt.Sprintf(", in about %v", lasts.Round(time.Second))
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
 	return err
 }
 

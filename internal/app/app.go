@@ -397,6 +397,7 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},
+			lifecycle.Service{Name: "replays", Run: storage.NewDeadLetters(a.Store).RunReplays},
 			lifecycle.Service{Name: "channels", Run: a.receive},
 			lifecycle.Service{Name: "watchdog", Run: a.watchdog.Run},
 			lifecycle.Service{Name: "systemd", Run: a.tellSystemd})

@@ -76,6 +76,7 @@ func attends(p corebot.Principal) bool {
 
 var (
 	_ operate.DeadLetters  = (*storage.DeadLetters)(nil)
+	_ operate.Replays      = (*storage.DeadLetters)(nil)
 	_ operate.Lives        = (*storage.Lives)(nil)
 	_ operate.Audit        = (*storage.Audit)(nil)
 	_ operate.Chats        = (*storage.Chats)(nil)
@@ -129,7 +130,8 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 ) operate.Stores {
 	chats := storage.NewChats(db)
 	return operate.Stores{
-		DeadLetters: storage.NewDeadLetters(db), Lives: storage.NewLives(db), Audit: storage.NewAudit(db),
+		DeadLetters: storage.NewDeadLetters(db), Replays: storage.NewDeadLetters(db), Lives: storage.NewLives(db),
+		Audit: storage.NewAudit(db),
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),

@@ -1,8 +1,10 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -13,6 +15,7 @@ type DeadLetters interface {
 	// Page gives dead letters behind a cursor, newest first, and the cursor behind them.
 	Page(ctx context.Context, f corebot.DeadLetterFilter, after string, limit int) (found []corebot.DeadLetter,
 		next string, err error)
+	Count(ctx context.Context, f corebot.DeadLetterFilter, by corebot.DeadBy) (corebot.DeadCounts, error)
 	Replay(ctx context.Context, id int64, fresh bool) error
 	ReplayAll(ctx context.Context, f corebot.DeadLetterFilter, fresh bool) (corebot.Replayed, error)
 	Edit(ctx context.Context, id int64, newID, text string) error
@@ -26,6 +29,7 @@ var (
 	ListDeadLetters   = reads("dlq.list", (*Service).ListDeadLetters)
 	ShowDeadLetter    = reads("dlq.show", (*Service).ShowDeadLetter)
 	FindDeadLetters   = reads("dlq.find", (*Service).FindDeadLetters)
+	CountDeadLetters  = walks("dlq.stats", (*Service).CountDeadLetters)
 	ReplayDeadLetters = changes("dlq.replay", (*Service).ReplayDeadLetters)
 	EditDeadLetter    = changes("dlq.edit", (*Service).EditDeadLetter)
 	DropDeadLetters   = changes("dlq.drop", (*Service).DropDeadLetters)
@@ -52,6 +56,11 @@ type (
 		CreatedAt time.Time `json:"createdAt"`
 		DeadAt    time.Time `json:"deadAt"`
 		Agent     string    `json:"agent,omitempty"` // of another agent than main
+	}
+	// DeadCountQuery asks for the numbers of the dead letters that a filter means.
+	DeadCountQuery struct {
+		Filter corebot.DeadLetterFilter `json:"filter,omitzero"`
+		By     corebot.DeadBy           `json:"by,omitempty"` // empty: by reason
 	}
 	// ByID names one row.
 	ByID struct {
@@ -93,8 +102,31 @@ type (
 
 // ListDeadLetters lists dead letters, newest first.
 func (s *Service) ListDeadLetters(ctx context.Context, q DeadLetterQuery) (Page[DeadLetter], error) {
+	if err := q.Filter.Validate(); err != nil {
+		return Page[DeadLetter]{}, err
+	}
 	found, next, err := s.stores.DeadLetters.Page(ctx, q.Filter, q.After, q.size())
 	return pageOf(found, next, newDeadLetter), err
+}
+
+// CountDeadLetters counts the dead letters that a filter means, in groups.
+func (s *Service) CountDeadLetters(ctx context.Context, q DeadCountQuery) (corebot.DeadCounts, error) {
+	ways := []corebot.DeadBy{
+		corebot.DeadByReason, corebot.DeadByCause, corebot.DeadByChat, corebot.DeadByAgent, corebot.DeadByChannel,
+	}
+	q.By = cmp.Or(q.By, corebot.DeadByReason)
+	if !slices.Contains(ways, q.By) {
+		return corebot.DeadCounts{}, fmt.Errorf("%w: dead letters are counted by %q, and not by %q", corebot.ErrInvalid,
+			ways, clip(string(q.By)))
+	}
+	if err := q.Filter.Validate(); err != nil {
+		return corebot.DeadCounts{}, err
+	}
+	all, err := s.stores.DeadLetters.Count(ctx, q.Filter, q.By)
+	if all.Groups == nil {
+		all.Groups = []corebot.DeadCount{}
+	}
+	return all, err
 }
 
 func newDeadLetter(l corebot.DeadLetter) DeadLetter {
@@ -155,6 +187,9 @@ func (s *Service) DropDeadLetters(ctx context.Context, d Drop) (Done, error) {
 
 // PurgeDeadLetters drops all dead letters that a filter means.
 func (s *Service) PurgeDeadLetters(ctx context.Context, p Purge) (Done, error) {
+	if err := p.Filter.Validate(); err != nil {
+		return Done{}, err
+	}
 	n, err := s.stores.DeadLetters.Purge(ctx, p.Filter)
 	return Done{Changed: n}, err
 }

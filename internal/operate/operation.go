@@ -85,7 +85,8 @@ func table() []entry {
 	return []entry{
 		ListDeadLetters.entry(), ShowDeadLetter.entry(), FindDeadLetters.entry(),
 		ReplayDeadLetters.entry(), EditDeadLetter.entry(), DropDeadLetters.entry(), PurgeDeadLetters.entry(),
-		GiveUpHead.entry(),
+		GiveUpHead.entry(), CountDeadLetters.entry(),
+		BeginReplay.entry(), StepReplay.entry(), StopReplay.entry(), ListReplays.entry(),
 		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),

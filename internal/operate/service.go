@@ -17,7 +17,8 @@ type Service struct {
 // Stores are what a service works on. All but Owner and Contexts are required.
 type Stores struct {
 	DeadLetters  DeadLetters
-	Lives        Lives // of messages, for `corebot why`
+	Replays      Replays // of many dead letters
+	Lives        Lives   // of messages, for `corebot why`
 	Audit        Audit
 	Chats        Chats
 	ChatSettings ChatSettings

@@ -43,6 +43,7 @@
 -- has 0060_jobs.sql
 -- has 0067_deliver_at.sql
 -- has 0068_open_tasks.sql
+-- has 0070_replays.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -502,6 +503,22 @@ CREATE INDEX jobs_sender ON jobs (sender) WHERE state = 'open';
 CREATE INDEX jobs_open ON jobs (id) WHERE state = 'open';
 CREATE INDEX tasks_creator ON tasks (creator, state) WHERE state <> 'done';
 CREATE INDEX tasks_chat_open ON tasks (chat, channel, account, agent, thread, state) WHERE state <> 'done';
+CREATE TABLE replays (
+  id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  filter   TEXT    NOT NULL, -- JSON
+  fresh    INTEGER NOT NULL, -- the letters start over, and do not resume their journals
+  every    INTEGER NOT NULL, -- microseconds from one letter to the next; 0: at once
+  passed   INTEGER NOT NULL DEFAULT 0, -- the letters up to this id are behind it
+  next_at  INTEGER NOT NULL DEFAULT 0, -- the next letters are not due before
+  done     INTEGER NOT NULL DEFAULT 0, -- letters that it has replayed
+  left     INTEGER NOT NULL DEFAULT 0, -- letters that stay, because the queue had no room
+  why      TEXT    NOT NULL DEFAULT '', -- why the last of them stays
+  began_at INTEGER NOT NULL, -- letters that died later are not meant
+  ended_at INTEGER NOT NULL DEFAULT 0,
+  stopped  INTEGER NOT NULL DEFAULT 0 -- an operator has ended it
+) STRICT;
+CREATE UNIQUE INDEX replays_open ON replays (ended_at) WHERE ended_at = 0;
+CREATE INDEX message_life_dead_by_id ON message_life (id) WHERE "end" = 'dead';
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -550,8 +567,9 @@ INSERT INTO goose_db_version VALUES (43, 59, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (44, 60, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (45, 67, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (46, 68, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (47, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 46);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 47);
