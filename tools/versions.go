@@ -333,7 +333,7 @@ func (s *Versions) revert(ctx context.Context, v corebot.FileVersion) (line stri
 	return line, nil
 }
 
-// moveBack gives a file its old place. What an earlier attempt has done of that is not done again.
+// moveBack gives a file its old place. It skips the part that an earlier attempt did.
 func (s *Versions) moveBack(root *rootfs.Root, clean string, v corebot.FileVersion,
 	is func(old []byte, exists bool) error,
 ) error {

@@ -2,15 +2,18 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 )
 
@@ -109,4 +112,140 @@ func knownAgent(c config.Config, id string) error {
 	}
 	return corebot.WithHint(fmt.Errorf("the agent %q: %w", id, corebot.ErrNotFound),
 		"there are: "+strings.Join(ids, ", "))
+}
+
+func newJobs(s *shell) *cobra.Command {
+	return group("jobs", "List and stop the work that answers have given to child turns and to other agents",
+		newJobsList(s), newJobsShow(s), newJobsStop(s))
+}
+
+func newJobsList(s *shell) *cobra.Command {
+	var asJSON, all bool
+	var chat string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the open jobs, oldest first",
+		Args:  takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q := operate.JobQuery{All: all}
+			if chat != "" {
+				var err error
+				if q.Chat, err = corebot.ParseKey(chat); err != nil {
+					return usage(cmd, err)
+				}
+			}
+			_, err := jobTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.JobRow], error) {
+				q.Part = p
+				return look(s, cmd, operate.ListJobs, q)
+			})
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&all, "all", false, "also jobs that have ended, newest first")
+	cmd.Flags().StringVar(&chat, "chat", "", "only those whose results this conversation gets, by its key")
+	limitFlag(cmd, &limit, 1000, "at most this many")
+	return cmd
+}
+
+var jobTable = listing[operate.JobRow]{
+	header: "ID\tKIND\tSTATE\tCHAT\tPARENT\tBEGAN\tPROMPT",
+	none:   "no jobs",
+	cells: func(j operate.JobRow) string {
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", j.ID, kindOfJob(j), stateOfJob(j), j.ChatID,
+			oneLine(j.Parent, 40), j.CreatedAt.Local().Format(time.DateTime), oneLine(j.Prompt, 60))
+	},
+}
+
+func kindOfJob(j operate.JobRow) string {
+	switch {
+	case j.Kind == corebot.JobAsk:
+		return "ask " + j.Agent
+	case j.Background:
+		return "background"
+	}
+	return string(j.Kind)
+}
+
+func stateOfJob(j operate.JobRow) string {
+	if j.State == corebot.JobOpen && j.Waits != "" {
+		return "waits for " + j.Waits
+	}
+	return string(j.State)
+}
+
+func newJobsShow(s *shell) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a job",
+		Args:  takes("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := corebot.ParseJobID(args[0])
+			if err != nil {
+				return usage(cmd, err)
+			}
+			j, err := look(s, cmd, operate.ShowJob, operate.JobID{ID: id})
+			if err != nil || asJSON {
+				return errors.Join(knownJob(err), printIf(cmd, err == nil, j))
+			}
+			return printJob(cmd, j)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func printJob(cmd *cobra.Command, j operate.JobRow) error {
+	t := &teller{w: cmd.OutOrStdout()}
+	t.line("job %d: %s, %s", j.ID, kindOfJob(j), stateOfJob(j))
+	t.line("  prompt: %s", oneLine(j.Prompt, 400))
+	t.line("  chat: %s, as %s", j.ChatID, j.Principal)
+	t.line("  parent: message %s", oneLine(j.Parent, 200))
+	t.line("  own message: %s (`corebot why` tells its life)", j.MessageID)
+	t.line("  budget: %d tokens and %d model calls with tools", j.Budget.Tokens, j.Budget.Calls)
+	t.line("  began: %s", j.CreatedAt.Local().Format(time.DateTime))
+	if !j.EndedAt.IsZero() {
+		t.line("  ended: %s, with %d tokens and %d model calls used", j.EndedAt.Local().Format(time.DateTime),
+			j.Used.Tokens, j.Used.Calls)
+	}
+	if j.Reason != "" {
+		t.line("  reason: %s", oneLine(j.Reason, 400))
+	}
+	return t.err
+}
+
+func newJobsStop(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop ID...",
+		Short: "Stop jobs, and with each the jobs that it has begun",
+		Args:  takes("ID..."),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var ids operate.JobIDs
+			for _, arg := range args {
+				id, err := corebot.ParseJobID(arg)
+				if err != nil {
+					return usage(cmd, err)
+				}
+				ids.IDs = append(ids.IDs, id)
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				done, err := operate.StopJobs.Call(cmd.Context(), c, ids)
+				if err != nil {
+					return knownJob(err)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "stopping %s\n", count(int64(done.Changed), "job"))
+				return err
+			})
+		},
+	}
+}
+
+// knownJob says where the numbers of jobs are listed.
+func knownJob(err error) error {
+	if errors.Is(err, corebot.ErrNotFound) {
+		return corebot.WithHint(err, "`corebot jobs list --all` shows the ids")
+	}
+	return err
 }

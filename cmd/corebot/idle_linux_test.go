@@ -26,7 +26,7 @@ var (
 // settling is how long a new program is left alone before it is watched.
 const settling = 5 * time.Second
 
-// What an idle program may take at most of each second.
+// Limits of an idle program, for each second.
 const (
 	idleCPU     = 2 * time.Millisecond
 	idleWakes   = 25    // of its threads; each timer that fires costs about seven

@@ -7,7 +7,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,74 +145,23 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	registry := observability.NewRegistry(o.Version)
-	counter, err := observability.NewCounter(registry)
-	if err != nil {
+	if err = a.makeLog(o, registry); err != nil {
 		return nil, err
 	}
-	a.log = o.Log.Hook(a.level, counter)
-	if err := a.level.Set(c.Log.Level); err != nil {
+	if err = a.openStore(ctx, registry); err != nil {
 		return nil, err
 	}
-	if err := a.learnSecrets(o.Redactor); err != nil {
-		return nil, err
-	}
-	if a.reloads, err = newReloads(registry); err != nil {
-		return nil, err
-	}
-	if a.degraded, err = observability.NewDegraded(registry); err != nil {
-		return nil, err
-	}
-	if a.accounting, err = c.Accounting(); err != nil {
-		return nil, err
-	}
-	first, err := bootstrap(c.Admin)
-	if err != nil {
-		return nil, err
-	}
-	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
-		Accounting: a.accounting, Bootstrap: first,
-		Log: a.log, Metrics: registry, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
-		TaskFailures: c.Tasks.MaxFailures,
-		Owner:        func() corebot.Principal { return ownerOf(c.Home) },
-		Attends:      attends,
-	}); err != nil {
-		return nil, err
-	}
-	a.opened("database", a.Store)
-	if a.gate, err = a.taskGate(a.Store); err != nil {
-		return nil, err
-	}
-	all := stores(a.Store, c, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
-	all.Contexts = running{a}
-	if a.upkeep.backups, err = newKeeper(ctx, a.Store, c, a.serves, a.log, registry); err != nil {
-		return nil, err
-	}
-	all.Backups = a.upkeep.backups
-	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
-	a.service = operate.In(running{a}, all)
-	if err = a.makeUpkeep(registry); err != nil {
+	if err = a.makeService(ctx, registry); err != nil {
 		return nil, err
 	}
 	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c, registry)); err != nil {
 		return nil, err
 	}
-	if err = checkHeartbeats(c); err != nil {
-		return nil, err
-	}
 	if err = a.makeRouter(ctx, registry); err != nil {
 		return nil, err
 	}
-	a.scheduler, err = scheduler.New(storage.NewTasks(a.Store), scheduler.Options{
-		Gate: a.gate, AtOnce: max(a.config.Router.Workers/2, 1),
-		MaxLate: c.Tasks.MaxLate, Log: a.log, Metrics: registry,
-	})
-	if err != nil {
+	if err = a.makeScheduler(registry); err != nil {
 		return nil, err
-	}
-	if a.serves {
-		if a.events, err = a.eventFiles(registry); err != nil {
-			return nil, err
-		}
 	}
 	if err = a.makeChannels(ctx, registry); err != nil {
 		return nil, err
@@ -224,6 +172,79 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		}
 	}
 	return a, err
+}
+
+// makeLog makes what tells of all the rest: the log, which learns the secrets, and what is reported as degraded.
+func (a *App) makeLog(o Options, r prometheus.Registerer) error {
+	counter, err := observability.NewCounter(r)
+	if err != nil {
+		return err
+	}
+	a.log = o.Log.Hook(a.level, counter)
+	if err := a.level.Set(a.config.Log.Level); err != nil {
+		return err
+	}
+	if err := a.learnSecrets(o.Redactor); err != nil {
+		return err
+	}
+	if a.reloads, err = newReloads(r); err != nil {
+		return err
+	}
+	a.degraded, err = observability.NewDegraded(r)
+	return err
+}
+
+func (a *App) openStore(ctx context.Context, r prometheus.Registerer) (err error) {
+	c := a.config
+	if a.accounting, err = c.Accounting(); err != nil {
+		return err
+	}
+	first, err := bootstrap(c.Admin)
+	if err != nil {
+		return err
+	}
+	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
+		Accounting: a.accounting, Bootstrap: first,
+		Log: a.log, Metrics: r, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
+		TaskFailures: c.Tasks.MaxFailures,
+		Owner:        func() corebot.Principal { return ownerOf(c.Home) },
+		Attends:      attends,
+	}); err != nil {
+		return err
+	}
+	a.opened("database", a.Store)
+	return nil
+}
+
+// makeService makes what operators and chat commands call, and the upkeep of the home.
+func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err error) {
+	if a.gate, err = a.taskGate(a.Store); err != nil {
+		return err
+	}
+	if a.upkeep.backups, err = newKeeper(ctx, a.Store, a.config, a.serves, a.log, r); err != nil {
+		return err
+	}
+	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
+	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
+	all.Contexts, all.Backups = running{a}, a.upkeep.backups
+	a.service = operate.In(running{a}, all)
+	return a.makeUpkeep(r)
+}
+
+// makeScheduler makes what runs tasks at their times, and the directory that takes tasks as files.
+func (a *App) makeScheduler(r prometheus.Registerer) (err error) {
+	if err := checkHeartbeats(a.config); err != nil {
+		return err
+	}
+	a.scheduler, err = scheduler.New(storage.NewTasks(a.Store), scheduler.Options{
+		Gate: a.gate, AtOnce: max(a.config.Router.Workers/2, 1),
+		MaxLate: a.config.Tasks.MaxLate, Log: a.log, Metrics: r,
+	})
+	if err != nil || !a.serves {
+		return err
+	}
+	a.events, err = a.eventFiles(r)
+	return err
 }
 
 // listen opens what a daemon can be reached by, beside its channels.
@@ -242,129 +263,8 @@ func (a *App) listen(o Options, r prometheus.Gatherer) (err error) {
 	return nil
 }
 
-func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
-	c, turns := all.Bus, 0
-	if all.Router.Fair {
-		turns = all.Router.Workers
-	}
-	return bus.Options{
-		Turns:         turns,
-		LimitPatience: cmp.Or(c.LimitPatience, -1), // to the bus, zero would mean its default
-
-		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax,
-		MaxBytes:   c.MaxMessageBytes,
-		Limits:     limits(c),
-		Rate:       corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
-		Metrics:    r,
-		SenderRate: corebot.Rate{Every: c.SenderEvery, Burst: c.SenderBurst},
-	}
-}
-
-func limits(c config.Bus) corebot.Limits {
-	return corebot.Limits{
-		LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes,
-		SenderDepth: c.SenderDepth, SenderBytes: c.SenderBytes, Owner: ownersChannel(),
-		Control: corebot.Rate{Every: c.ControlEvery, Burst: c.ControlBurst},
-	}
-}
-
-func queueing(c config.Config) corebot.Queueing {
-	q := corebot.Queueing{
-		Mode: corebot.QueueMode(c.Bus.QueueMode), Debounce: c.Bus.CollectDebounce,
-		Agents: map[string]corebot.QueueMode{},
-	}
-	for _, a := range c.AgentList() {
-		if a.QueueMode != "" {
-			q.Agents[a.ID] = corebot.QueueMode(a.QueueMode)
-		}
-	}
-	return q
-}
-
 func (a *App) opened(name string, c io.Closer) {
 	a.undo = append(a.undo, undo{name, c.Close})
-}
-
-// makeRouter builds what answers: models, agents, router.
-func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err error) {
-	if a.providers, err = chain.NewMetrics(r); err != nil {
-		return err
-	}
-	chosen, err := chooseModel(ctx, a.config.LLM, a.providers)
-	if err != nil {
-		return err
-	}
-	a.answerWith(chosen)
-	if err := a.makeAgents(r); err != nil {
-		return err
-	}
-	a.degraded.Watch(observability.PromptPage, a.agents.wrong)
-	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
-	a.degraded.Watch(observability.ModelFails, a.unanswered)
-	rules, err := Rules(a.config)
-	if err != nil {
-		return err
-	}
-	spending, err := a.spending()
-	if err != nil {
-		return err
-	}
-	admins, err := adminChat(a.config.Admin)
-	if err != nil {
-		return err
-	}
-	a.router, err = router.New(router.Parts{
-		Queue: a.Bus, Ledger: storage.NewLedger(a.Store), Letters: storage.NewDeadLetters(a.Store),
-		Lives:     storage.NewLives(a.Store),
-		Approvals: storage.NewApprovals(a.Store), Agent: a.agents, Roles: storage.NewGrants(a.Store), Policy: rules,
-	}, router.Options{
-		// to the router, zero would mean its default
-		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
-		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Owner: ownersChannel(),
-		Chats: storage.NewChats(a.Store), Waits: storage.NewWaits(a.Store),
-		Jobs:  storage.NewJobs(a.Store),
-		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
-		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
-		Pairings: storage.NewPairings(a.Store),
-		Contexts: a.agents, Versions: a.versions(), Reverter: a.agents,
-		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
-		Redact: a.redactor.Text, Programs: a.programs,
-	})
-	return err
-}
-
-// makeChannels builds the way in and the way out.
-func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err error) {
-	on := channels.OnAmbiguous(a.config.Channels.OnAmbiguous)
-	queue, err := a.reportedQueue()
-	if err != nil {
-		return err
-	}
-	if a.outbox, err = channels.NewOutbox(queue, storage.NewLedger(a.Store), on, a.log, r); err != nil {
-		return err
-	}
-	running, err := a.openChannels(ctx, r)
-	if err != nil {
-		return err
-	}
-	if err := a.openDoor(r); err != nil {
-		return err
-	}
-	if a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...); err != nil {
-		return err
-	}
-	a.Store.MailFor(a.channels)
-	a.Store.OnStop(a.router.StopJob)
-	pools := []corebot.Pool{corebot.InboundPool}
-	for _, e := range running {
-		pools = append(pools, corebot.OutboundPool(e.Kind))
-	}
-	a.Store.KnowPools(pools...)
-	if err := r.Register(a.channels); err != nil {
-		return fmt.Errorf("register the metrics of channels: %w", err)
-	}
-	a.degraded.Watch(observability.ChannelFails, a.failingChannels)
-	return nil
 }
 
 // failingChannels names the accounts whose connections fail.

@@ -1,14 +1,18 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
+	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
@@ -17,6 +21,7 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/mcp"
+	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
@@ -79,6 +84,88 @@ var (
 	_ storage.MailClients = (*channels.Supervisor)(nil)
 	_ channels.Mailbox    = (*storage.Mailbox)(nil)
 )
+
+// makeRouter builds what answers: models, agents, router.
+func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err error) {
+	if a.providers, err = chain.NewMetrics(r); err != nil {
+		return err
+	}
+	chosen, err := chooseModel(ctx, a.config.LLM, a.providers)
+	if err != nil {
+		return err
+	}
+	a.answerWith(chosen)
+	if err := a.makeAgents(r); err != nil {
+		return err
+	}
+	a.degraded.Watch(observability.PromptPage, a.agents.wrong)
+	a.degraded.Watch(observability.LaneDamaged, a.damagedLanes)
+	a.degraded.Watch(observability.ModelFails, a.unanswered)
+	rules, err := Rules(a.config)
+	if err != nil {
+		return err
+	}
+	spending, err := a.spending()
+	if err != nil {
+		return err
+	}
+	admins, err := adminChat(a.config.Admin)
+	if err != nil {
+		return err
+	}
+	a.router, err = router.New(router.Parts{
+		Queue: a.Bus, Ledger: storage.NewLedger(a.Store), Letters: storage.NewDeadLetters(a.Store),
+		Lives:     storage.NewLives(a.Store),
+		Approvals: storage.NewApprovals(a.Store), Agent: a.agents, Roles: storage.NewGrants(a.Store), Policy: rules,
+	}, router.Options{
+		// to the router, zero would mean its default
+		Workers: a.config.Router.Workers, Drain: max(a.config.Bus.Drain, time.Nanosecond),
+		MaxBytes: a.config.Bus.MaxMessageBytes, Spending: spending, AdminChat: admins, Owner: ownersChannel(),
+		Chats: storage.NewChats(a.Store), Waits: storage.NewWaits(a.Store),
+		Jobs:  storage.NewJobs(a.Store),
+		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
+		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
+		Pairings: storage.NewPairings(a.Store),
+		Contexts: a.agents, Versions: a.versions(), Reverter: a.agents,
+		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
+		Redact: a.redactor.Text, Programs: a.programs,
+	})
+	return err
+}
+
+// makeChannels builds the way in and the way out.
+func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err error) {
+	on := channels.OnAmbiguous(a.config.Channels.OnAmbiguous)
+	queue, err := a.reportedQueue()
+	if err != nil {
+		return err
+	}
+	if a.outbox, err = channels.NewOutbox(queue, storage.NewLedger(a.Store), on, a.log, r); err != nil {
+		return err
+	}
+	running, err := a.openChannels(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := a.openDoor(r); err != nil {
+		return err
+	}
+	if a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...); err != nil {
+		return err
+	}
+	a.Store.MailFor(a.channels)
+	a.Store.OnStop(a.router.StopJob)
+	pools := []corebot.Pool{corebot.InboundPool}
+	for _, e := range running {
+		pools = append(pools, corebot.OutboundPool(e.Kind))
+	}
+	a.Store.KnowPools(pools...)
+	if err := r.Register(a.channels); err != nil {
+		return fmt.Errorf("register the metrics of channels: %w", err)
+	}
+	a.degraded.Watch(observability.ChannelFails, a.failingChannels)
+	return nil
+}
 
 // makeTools gathers an agent's tools under its policy.
 func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
@@ -168,4 +255,43 @@ func adminChat(c config.Admin) (k corebot.Key, err error) {
 		return k, fmt.Errorf("admin.chat: %w", err)
 	}
 	return k, nil
+}
+
+func busOptions(all config.Config, r prometheus.Registerer) bus.Options {
+	c, turns := all.Bus, 0
+	if all.Router.Fair {
+		turns = all.Router.Workers
+	}
+	return bus.Options{
+		Turns:         turns,
+		LimitPatience: cmp.Or(c.LimitPatience, -1), // to the bus, zero would mean its default
+
+		Lease: c.Lease, MaxAttempts: c.MaxAttempts, BackoffBase: c.BackoffBase, BackoffMax: c.BackoffMax,
+		MaxBytes:   c.MaxMessageBytes,
+		Limits:     limits(c),
+		Rate:       corebot.Rate{Every: c.RateEvery, Burst: c.RateBurst},
+		Metrics:    r,
+		SenderRate: corebot.Rate{Every: c.SenderEvery, Burst: c.SenderBurst},
+	}
+}
+
+func limits(c config.Bus) corebot.Limits {
+	return corebot.Limits{
+		LaneDepth: c.LaneDepth, TotalDepth: c.TotalDepth, TotalBytes: c.TotalBytes,
+		SenderDepth: c.SenderDepth, SenderBytes: c.SenderBytes, Owner: ownersChannel(),
+		Control: corebot.Rate{Every: c.ControlEvery, Burst: c.ControlBurst},
+	}
+}
+
+func queueing(c config.Config) corebot.Queueing {
+	q := corebot.Queueing{
+		Mode: corebot.QueueMode(c.Bus.QueueMode), Debounce: c.Bus.CollectDebounce,
+		Agents: map[string]corebot.QueueMode{},
+	}
+	for _, a := range c.AgentList() {
+		if a.QueueMode != "" {
+			q.Agents[a.ID] = corebot.QueueMode(a.QueueMode)
+		}
+	}
+	return q
 }

@@ -55,11 +55,11 @@ func (l *ledgerOfCache) count() int {
 	return len(l.all)
 }
 
-// What providers bill in full of a request, at most, once they have read the first one: the situation, what is new in
-// the chat since the request before, and the rest of a step of the cache.
+// newTokens is the limit for the tokens of a later request that a provider bills in full. These are the situation, the
+// news of the chat since the request before, and the rest of a step of the cache.
 const newTokens = 500
 
-// What the request of a new chat has at most: somebody pays for each tool and each sentence in every turn.
+// firstTokens is the limit for the request of a new chat: somebody pays for each tool and each sentence in every turn.
 const firstTokens = 5_800
 
 // Requests begin alike, whatever the chat, the turn and the process. So a provider's prompt cache holds the tools, the
