@@ -348,12 +348,13 @@ func TestInASandboxGoBuildsWithModules(t *testing.T) {
 	}))
 	dir := filepath.Join(r.path, Directory(chat))
 	must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module m\n\nrequire example.com/greet v1.0.0\n"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "main.go"),
-		[]byte("package main\n\nimport \"example.com/greet\"\n\nfunc main() { greet.Hi() }\n"), 0o600))
+	// A package that is no program is compiled without Go's own packages, which takes half a minute less.
+	must(t, os.WriteFile(filepath.Join(dir, "m.go"),
+		[]byte("package m\n\nimport \"example.com/greet\"\n\nfunc M() { greet.Hi() }\n"), 0o600))
 	end := sandbox(t, r, Sandboxed{Network: s.serve, Timeout: 5 * time.Minute},
 		"export SSL_CERT_FILE=/work/ca.pem GOPROXY="+s.url+" GONOSUMDB='*' GOFLAGS=-mod=mod GOTOOLCHAIN=local "+
-			"CGO_ENABLED=0; go build -o m . && ./m")
-	if end.Exit != 0 || !strings.HasSuffix(end.Output, "hi\n") {
+			"CGO_ENABLED=0; go build -o m.a . && go list -m all && head -c 7 m.a")
+	if end.Exit != 0 || !strings.HasSuffix(end.Output, "m\nexample.com/greet v1.0.0\n!<arch>") {
 		t.Errorf("%+v; %s", end, &s.visits)
 	}
 }
