@@ -10,9 +10,9 @@ import (
 )
 
 // A turn gives work to child turns with agent.run. Their budget is out of the turn's. The turn of a message has a pool
-// for its child turns. A child turn has one budget for itself and its own. The result of a call says how much its
-// job took out of the budget, so the journal says it too. A resumed turn has the same left at the same place. A job that has not
-// ended takes all that it was given.
+// for its child turns. A child turn has one budget for itself and its own. The result of a call says how much its job
+// took out of the budget, so the journal says it too. A resumed turn has the same left at the same place. A job that
+// has not ended takes all that it was given.
 
 // leftForJobs is what the turn can still give to child turns.
 func (t *turn) leftForJobs() corebot.JobBudget {

@@ -33,7 +33,7 @@ import (
 )
 
 var (
-	corporaItems = flag.Int("corpora.items", 400,
+	corporaItems = flag.Int("corpora.items", 150,
 		"items of bad input that are sent through every door; the long form is 27000")
 	corporaDoor = flag.String("corpora.door", "", "only the doors whose names have this in them")
 	corporaFile = flag.String("corpora.file", "",

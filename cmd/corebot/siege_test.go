@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	killCycles  = flag.Int("kill.cycles", 20, "how often the released program is killed under load")
+	killCycles  = flag.Int("kill.cycles", 10, "how often the released program is killed under load")
 	termCycles  = flag.Int("term.cycles", 5, "how often it is ended by SIGTERM under load")
 	siegeReport = flag.String("siege.report", "", "a file that the tables of figures are appended to")
 )
