@@ -33,9 +33,11 @@ var commands = []CommandUsage{
 	{"/steer", "TEXT", "say something to the answer that is being made, without waiting for its end", KindControl},
 	{"/why", "[ID]", "tell what became of a message: the one with that id, or the newest of yours", KindControl},
 	{
-		"/retry", "[ID]", "try a message again that was given up: the one with that id, or the newest of yours",
-		KindControl,
+		"/retry", "[ID|all]", "try a message again that was given up: the one with that id, the newest of yours, or " +
+			"all that /dead lists", KindControl,
 	},
+	{"/dead", "", "list the messages that were given up: yours, and for an admin all of this chat", KindControl},
+	{"/drop", "ID|all", "drop a message for good that was given up, or all that /dead lists", KindControl},
 	{
 		"/approve", "ID [once|session|always]",
 		"let a call run that waits for an approval, and calls such as it in this session, or always", KindControl,

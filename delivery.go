@@ -322,7 +322,20 @@ type DeadLetter struct {
 	LastError string    `json:"lastError"`
 	CreatedAt time.Time `json:"createdAt"`
 	DeadAt    time.Time `json:"deadAt"`
+	Plain     string    `json:"-"` // why it was given up, in the sentence for everybody; empty: see Reason
+	Head      string    `json:"-"` // the beginning of the text, for the list of a chat
 }
+
+// ChatLetters says which dead letters of a chat a command means, and what it does with them.
+type ChatLetters struct {
+	ID   int64     // one letter; 0: all of them, the oldest first, and at most [MaxChatLetters] at once
+	Of   Principal // only of this sender, unless Any is set
+	Any  bool
+	Drop bool // give them up for good, instead of putting them back into the queue
+}
+
+// MaxChatLetters bounds the dead letters that one chat command lists or changes.
+const MaxChatLetters = 50
 
 // DeadLetterFilter selects dead letters. Zero fields select all.
 type DeadLetterFilter struct {
@@ -414,7 +427,8 @@ type Replaying struct {
 
 // Replayed is the result of a replay of several dead letters.
 type Replayed struct {
-	Done int   // back in the queue
+	Done int   // back in the queue, or dropped
 	Left int   // still dead: the queue had no room for them
+	More int   // further ones that a chat command means, and did not reach
 	Why  error // the error of the first letter that was left: [ErrLaneFull], [ErrOverloaded] or [ErrDiskFull]
 }

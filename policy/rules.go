@@ -264,7 +264,9 @@ func keptForAdmins() []rule {
 // give them. A command that acts on nothing, such as /help, is open to everybody who may talk.
 func ownMessageOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/stop", "/steer", "/retry", "/why", "/tasks", "/remind", "/undo", "/resume"} {
+	for _, command := range []string{
+		"/stop", "/steer", "/retry", "/dead", "/drop", "/why", "/tasks", "/remind", "/undo", "/resume",
+	} {
 		t = append(t,
 			rule{
 				name: "others-message", tool: command, when: othersMessage, on: "a message of another sender",

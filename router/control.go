@@ -34,6 +34,10 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.steer(ctx, m, c)
 	case "/retry":
 		return r.retry(ctx, m, c)
+	case "/dead":
+		return r.dead(ctx, m, c)
+	case "/drop":
+		return r.drop(ctx, m, c)
 	case "/approve", "/deny":
 		return r.decide(ctx, m, c)
 	case "/rules":

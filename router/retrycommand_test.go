@@ -172,7 +172,7 @@ func TestRetrySaysWhatThereIsNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.Say("a", "r3", "/retry 1")
-		k.WantTold("r3", "Message 1 was dropped by an operator and cannot be tried again. Please send it anew.")
+		k.WantTold("r3", "Message 1 was dropped and cannot be tried again. Please send it anew.")
 		k.Say("a", "r4", "/retry nothing")
 		k.WantTold("r4", "There is no message nothing in this chat.")
 	})
@@ -255,7 +255,7 @@ func TestHelpListsRetry(t *testing.T) {
 		k := apptest.New(t, apptest.Options{}).Start()
 		k.Say("a", "1", "/help")
 		pass(time.Second)
-		if told := k.Told("1"); len(told) != 1 || !strings.Contains(told[0].Text(), "/retry [ID]") {
+		if told := k.Told("1"); len(told) != 1 || !strings.Contains(told[0].Text(), "/retry [ID|all]") {
 			t.Errorf("told %+v", told)
 		}
 	})

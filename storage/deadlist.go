@@ -72,6 +72,9 @@ type deadRow struct {
 	cause string // what the chat was told, or else the error
 }
 
+// headOfText bounds the beginning of a text in the list of a chat, in bytes.
+const headOfText = 100
+
 func scanDead(s scanner, whole bool) (d deadRow, err error) {
 	var direction int
 	var kind, log string
@@ -93,8 +96,10 @@ func scanDead(s scanner, whole bool) (d deadRow, err error) {
 	if whole {
 		if m, err := unpack(body, d.Direction, d.Key, corebot.Kind(kind), sum); err == nil {
 			d.text = m.Text()
+			d.Head = runes.Head(d.text, headOfText)
 		}
-		d.cause = causeOf(log, d.LastError)
+		d.Plain = plainOf(log)
+		d.cause = runes.Head(cmp.Or(d.Plain, d.LastError), maxCause)
 	}
 	return d, nil
 }
@@ -102,16 +107,16 @@ func scanDead(s scanner, whole bool) (d deadRow, err error) {
 // maxCause bounds the text of a cause, in bytes. Errors that differ behind it are one cause.
 const maxCause = 200
 
-// causeOf is why the last attempt failed, in the sentence for everybody, or else as the error has it.
-func causeOf(log, failed string) string {
+// plainOf is why the last attempt failed, in the sentence for everybody; empty: there is none.
+func plainOf(log string) string {
 	var attempts []corebot.Attempt
 	_ = json.Unmarshal([]byte(log), &attempts) // an unreadable log only informs people
 	for _, a := range slices.Backward(attempts) {
 		if a.What == attemptDead {
-			return runes.Head(cmp.Or(a.Plain, failed), maxCause)
+			return a.Plain
 		}
 	}
-	return runes.Head(failed, maxCause)
+	return ""
 }
 
 // means says whether a letter has the texts that a filter asks for, in any case of their letters.
@@ -258,4 +263,103 @@ func (l *DeadLetters) ids(ctx context.Context, f corebot.DeadLetterFilter) (ids 
 	})
 	slices.Sort(ids)
 	return ids, err
+}
+
+var (
+	deadOfChat = &query{deadWhat + deadWhole + ` FROM lanes l JOIN message_life m ON m.lane_id = l.id
+	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	AND m."end" = 'dead' AND (? OR m.sender = ?) ORDER BY m.ended_at DESC LIMIT ? + 0`}
+	countDeadOfChat = &query{`SELECT COUNT(*) FROM lanes l JOIN message_life m ON m.lane_id = l.id
+	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	AND m."end" = 'dead' AND (? OR m.sender = ?)`}
+	oldestDeadOfChat = &query{`SELECT m.id FROM lanes l JOIN message_life m ON m.lane_id = l.id
+	WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+	AND m."end" = 'dead' AND (? OR m.sender = ?) ORDER BY m.ended_at, m.id LIMIT ? + 0`}
+)
+
+func lettersOf(k corebot.Key, c corebot.ChatLetters) []any {
+	return []any{
+		int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, c.Any, storedSender(k, c.Of),
+	}
+}
+
+// OfChat lists the newest inbound dead letters of a chat, at most limit, and says how many there are.
+func (l *DeadLetters) OfChat(ctx context.Context, k corebot.Key, c corebot.ChatLetters,
+	limit int,
+) (found []corebot.DeadLetter, all int, err error) {
+	err = l.db.reader.each(ctx, deadOfChat, func(s scanner) error {
+		d, err := scanDead(s, true)
+		found = append(found, d.DeadLetter)
+		return err
+	}, append(lettersOf(k, c), limit)...)
+	if err == nil {
+		_, err = l.db.reader.one(ctx, countDeadOfChat, []any{&all}, lettersOf(k, c)...)
+	}
+	return found, all, err
+}
+
+// ChangeOfChat accepts a chat command about dead letters of its chat. One commit has its life row, the changes and the
+// notice of their result. by goes to the audit. A duplicate changes nothing.
+func (l *DeadLetters) ChangeOfChat(ctx context.Context, m corebot.Message, c corebot.ChatLetters, by corebot.AuditEvent,
+	notice func(corebot.Replayed) corebot.Message,
+) (r corebot.Receipt, err error) {
+	packed := pack([]corebot.Message{m})
+	letters := l.As(by)
+	err = l.db.write(ctx, "letters", func(t *tx) (err error) {
+		ids, all, err := meantTx(t, m.Key, c)
+		if err != nil {
+			return err
+		}
+		if r, err = l.db.controlTx(t, &packed[0], len(ids) > 0); err != nil || r.Duplicate {
+			return err
+		}
+		done, err := letters.changeTx(t, ids, c)
+		if err != nil {
+			return err
+		}
+		done.More = all - len(ids)
+		told := pack([]corebot.Message{notice(done)})
+		return noticeTx(t, &told[0], r.Life)
+	})
+	return r, err
+}
+
+// meantTx finds the letters that a command means now, at most [corebot.MaxChatLetters], and how many there are.
+func meantTx(t *tx, k corebot.Key, c corebot.ChatLetters) (ids []int64, all int, err error) {
+	if c.ID != 0 {
+		_, err := letterTx(t, c.ID)
+		if errors.Is(err, corebot.ErrNotFound) {
+			return nil, 0, nil
+		}
+		return []int64{c.ID}, 1, err
+	}
+	err = t.each(oldestDeadOfChat, func(s scanner) error {
+		var id int64
+		err := s.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, append(lettersOf(k, c), corebot.MaxChatLetters)...)
+	if err == nil {
+		_, err = t.one(countDeadOfChat, []any{&all}, lettersOf(k, c)...)
+	}
+	slices.Sort(ids)
+	return ids, all, err
+}
+
+func (l *DeadLetters) changeTx(t *tx, ids []int64, c corebot.ChatLetters) (done corebot.Replayed, err error) {
+	if !c.Drop {
+		done, _, _, err = l.replayChunkTx(t, ids, replaying{Replaying: corebot.Replaying{BeganAt: t.now}})
+		return done, err
+	}
+	for _, id := range ids {
+		d, err := letterTx(t, id)
+		if err == nil {
+			err = l.dropTx(t, d, dropping{"drop", "dropped"}, nil)
+		}
+		if err != nil {
+			return done, err
+		}
+		done.Done++
+	}
+	return done, nil
 }

@@ -112,6 +112,7 @@ func TestWhatAChatAsksOfItsDeadLettersIsAskedOfItsLane(t *testing.T) {
 	path := planned(t)
 	for name, q := range map[string]*query{
 		"undelivered": undelivered, "newestDead": newestDead,
+		"deadOfChat": deadOfChat, "countDeadOfChat": countDeadOfChat, "oldestDeadOfChat": oldestDeadOfChat,
 		"newestGivenUp": newestGivenUp,
 	} {
 		if got := plan(t, path, q); !strings.Contains(got,
