@@ -4,7 +4,13 @@ import (
 	"context"
 	"net/netip"
 	"net/url"
+	"time"
 )
+
+// NewHastyProxy is a proxy that waits no longer than this.
+func NewHastyProxy(t Targets, o Options, most time.Duration) (*Proxy, error) {
+	return newProxy(t, o, patience{ask: most, answer: most, idle: most})
+}
 
 // CheckURL is what is let through to the look-up.
 func CheckURL(t Targets, raw string) (*url.URL, error) {

@@ -17,11 +17,18 @@ import (
 )
 
 const (
-	proxyConns  = 64               // of one program, at once
-	proxyIdle   = 2 * time.Minute  // of a connection on which nothing moves
-	proxyAnswer = 60 * time.Second // until the headers of an answer
-	maxVisits   = 32               // hosts that a [Visits] names
+	proxyConns = 64 // of one program, at once
+	maxVisits  = 32 // hosts that a [Visits] names
 )
+
+// patience is how long a proxy waits.
+type patience struct {
+	ask    time.Duration // for the headers of a request
+	answer time.Duration // for the headers of an answer
+	idle   time.Duration // on a connection on which nothing moves
+}
+
+var proxyPatience = patience{ask: dialTime, answer: 60 * time.Second, idle: 2 * time.Minute}
 
 // Proxy is an HTTP proxy for programs that have no other way out. It is safe for use by several goroutines.
 //
@@ -37,20 +44,23 @@ const (
 // Limit: it does not look into what is encrypted. The server of a listed name sees what the program sends there, and
 // a server of many names can hand it on.
 type Proxy struct {
-	client *Client
-	plain  *http.Transport
+	client   *Client
+	plain    *http.Transport
+	patience patience
 }
 
 // NewProxy makes a proxy that goes to t and nowhere else. Of the options it takes the resolver.
-func NewProxy(t Targets, o Options) (*Proxy, error) {
+func NewProxy(t Targets, o Options) (*Proxy, error) { return newProxy(t, o, proxyPatience) }
+
+func newProxy(t Targets, o Options, waits patience) (*Proxy, error) {
 	c, err := New(t, o)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{client: c}
+	p := &Proxy{client: c, patience: waits}
 	p.plain = &http.Transport{
 		Proxy: nil, DialContext: p.dial, DisableCompression: true, DisableKeepAlives: true,
-		MaxResponseHeaderBytes: maxHeader, ResponseHeaderTimeout: proxyAnswer,
+		MaxResponseHeaderBytes: maxHeader, ResponseHeaderTimeout: waits.answer,
 	}
 	return p, nil
 }
@@ -117,7 +127,7 @@ func (p *Proxy) Serve(l net.Listener, v *Visits) {
 	defer stop() // which ends the tunnels
 	server := &http.Server{
 		Handler: proxied{p, v}, BaseContext: func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: dialTime, IdleTimeout: proxyIdle, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: p.patience.ask, IdleTimeout: p.patience.idle, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	_ = server.Serve(&crowd{l, make(chan struct{}, proxyConns)}) // it says that the listener was closed
@@ -160,7 +170,7 @@ func (p proxied) fail(w http.ResponseWriter, host string, err error) {
 func (p proxied) forward(w http.ResponseWriter, r *http.Request) {
 	host := r.URL.Host
 	pass := httputil.ReverseProxy{
-		Rewrite:   func(out *httputil.ProxyRequest) { out.Out.Host = out.Out.URL.Host },
+		Rewrite:   func(*httputil.ProxyRequest) {}, // the address names the host, whatever the header said
 		Transport: p.plain, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		ModifyResponse: func(*http.Response) error { p.visits.note(shown(host), nil); return nil },
 		ErrorHandler:   func(w http.ResponseWriter, _ *http.Request, err error) { p.fail(w, host, withoutURL(err)) },
@@ -187,7 +197,7 @@ func (p proxied) tunnel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	touch := func() {
-		until := time.Now().Add(proxyIdle)
+		until := time.Now().Add(p.patience.idle)
 		_, _ = here.SetDeadline(until), there.SetDeadline(until)
 	}
 	touch()

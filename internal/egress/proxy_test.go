@@ -31,6 +31,11 @@ func proxyFor(t *testing.T, to egress.Targets, n *names) (at string, v *egress.V
 	if err != nil {
 		t.Fatal(err)
 	}
+	return served(t, p)
+}
+
+func served(t *testing.T, p *egress.Proxy) (at string, v *egress.Visits) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +172,7 @@ func TestAProxyWantsARequestToSomebodyElse(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n", "GET https://good.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n",
 		"GET ftp://good.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n",
 		"GET http://ann:pw@good.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n",
+		"GET http:///x HTTP/1.1\r\nHost: good.test\r\n\r\n",
 	} {
 		conn, err := net.Dial("tcp", at)
 		if err != nil {

@@ -61,9 +61,8 @@ func reachesAny(real string, info fs.FileInfo, closed []string) error {
 		if err != nil {
 			return fmt.Errorf("look for %s: %w", path, err)
 		}
-		own, err := os.Stat(at)
 		switch {
-		case real == at || err == nil && info != nil && os.SameFile(own, info), within(at, real):
+		case real == at, within(at, real), isOneOf(info, at):
 			return corebot.WithHint(fmt.Errorf("%w: %s has %s in it, which is Corebot's own", corebot.ErrInvalid, real,
 				path), "name the directories in it that Corebot is to reach")
 		case within(real, at):
@@ -72,6 +71,20 @@ func reachesAny(real string, info fs.FileInfo, closed []string) error {
 		}
 	}
 	return nil
+}
+
+// isOneOf says whether a directory is another name of a path, or of a directory around the path. A bind mount gives
+// such a name.
+func isOneOf(info fs.FileInfo, path string) bool {
+	for ; info != nil; path = filepath.Dir(path) {
+		if at, err := os.Stat(path); err == nil && os.SameFile(at, info) {
+			return true
+		}
+		if path == filepath.Dir(path) {
+			break
+		}
+	}
+	return false
 }
 
 // Disk opens the directories of a list. All agents of a process share one, so that their writers share locks. It is

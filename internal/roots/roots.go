@@ -12,7 +12,8 @@
 //   - Directories do not vouch for one another. Of two directories inside one another, the outer one must be open for
 //     reading only. So nothing that tools may change decides where an open directory is.
 //
-// Limits: at most [Most] directories. A disk that is mounted inside an open directory belongs to it.
+// Limits: at most [Most] directories. A disk that is mounted inside an open directory belongs to it. A part of
+// Corebot's own directories that somebody has mounted elsewhere has no other name there, and is not known.
 package roots
 
 import (

@@ -25,6 +25,7 @@ type roomEntry struct {
 // worker has mount and user namespaces of its own, so nobody else notices. Files in the new root keep their
 // permissions; Landlock later keeps them from being written.
 func (r *request) enterRoom() error {
+	unix.Umask(0) // the room is for the program's user, whatever Corebot's umask is; the program gets one of its own
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the mounts private: %w", err)
 	}

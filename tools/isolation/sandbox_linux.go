@@ -57,9 +57,6 @@ func (r *request) coverMounts(root string) error {
 	if err := os.WriteFile(empty+"/file", nil, 0o444); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(empty+"/dir", 0o555), os.Chmod(empty+"/file", 0o444)); err != nil {
-		return err // whatever the umask
-	}
 	for _, m := range r.Mounts {
 		if m.Write {
 			for _, path := range m.Keep {
@@ -131,9 +128,6 @@ func (r *request) furnishSandbox(root string) error {
 	}
 	_ = unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "subset=pid")
 	if err := os.WriteFile(root+"/etc/hosts", []byte(hostsFile), 0o644); err != nil {
-		return err
-	}
-	if err := os.Chmod(root+"/etc/hosts", 0o644); err != nil { // whatever the umask
 		return err
 	}
 	for name, to := range map[string]string{
