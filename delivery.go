@@ -274,6 +274,7 @@ type Life struct {
 	Message        *Message  `json:"message,omitempty"` // while the message waits or is dead
 	Steps          []Step    `json:"steps,omitempty"`
 	Cause          *Origin   `json:"cause,omitempty"`      // the message that it answers, or the edited dead letter
+	Job            *OfJob    `json:"job,omitempty"`        // the job that it is
 	MergedInto     *Origin   `json:"mergedInto,omitempty"` // the message whose turn merged it
 	Replies        []Life    `json:"replies,omitempty"`    // replies, notices, and the edited message that replaced it
 }

@@ -79,9 +79,12 @@ type Caller struct {
 	Apart     bool // the turn stands outside of the chat's sessions
 	Chain     int  // tasks in a row, each made by a run of the one before, of which the turn is the last run; 0: none
 
-	Depth int       // child turns inside one another, this one included; 0: no child turn
-	Tools []string  // of a child turn: it has no others; nil: all that the policy lets it have
-	Left  JobBudget // for the child turns of the turn
+	Depth int      // child turns inside one another, this one included; 0: no child turn
+	Tools []string // of a child turn: it has no others; nil: all that the policy lets it have
+	// Narrow says that a call has chosen Tools among those of its turn. What the turn causes has no others either: a
+	// task, a question to another agent and its answer.
+	Narrow bool
+	Left   JobBudget // for the child turns of the turn
 	// Offered are the tools that the model of the turn was shown for this call.
 	Offered []string
 }
@@ -100,19 +103,29 @@ func (d Delivery) Caller() Caller {
 	if r := m.Relay; r != nil {
 		c.Entry.Kind, c.Entry.From = EntryAgent, r.origin()
 		c.Others, c.Taint = slices.Clone(r.Others), r.Taint
+		c.Tools, c.Narrow = slices.Clone(r.Tools), r.Tools != nil
 	}
 	if e := m.Errand; e != nil {
 		c.Entry.Kind, c.Entry.From = EntryTask, e.From
 		c.Others, c.Taint, c.Chain = slices.Clone(e.Others), e.Taint, e.Chain
 		c.Group = e.Group
+		c.Tools, c.Narrow = slices.Clone(e.Tools), e.Tools != nil
 	}
 	if j := m.Child; j != nil {
 		c.Entry.Kind, c.Entry.From = EntryJob, j.From
 		c.Others, c.Taint, c.Chain = slices.Clone(j.Others), j.Taint, j.Chain
 		c.Group, c.Overheard = j.Group, j.Overheard
-		c.Depth, c.Tools = j.Depth, slices.Clone(j.Tools)
+		c.Depth, c.Tools, c.Narrow = j.Depth, slices.Clone(j.Tools), !j.Whole
 	}
 	return c
+}
+
+// Within is the tools that what the turn causes can have at most; nil: all that the policy lets it have.
+func (c Caller) Within() []string {
+	if !c.Narrow {
+		return nil
+	}
+	return append([]string{}, c.Tools...)
 }
 
 // AddSpeaker adds a principal whose text the turn merges. It reports whether the principal is new to the turn.
@@ -176,6 +189,7 @@ type Relay struct {
 	Taint  string      `json:"taint,omitempty"`  // [Caller.Taint] of the turn that wrote it
 	Others []Principal `json:"others,omitempty"` // [Caller.Others] of that turn
 	Job    int64       `json:"job,omitempty"`    // of a question: a call waits for the answer, as a [Job]
+	Tools  []string    `json:"tools,omitzero"`   // [Caller.Within] of that turn
 }
 
 // origin is the conversation with whoever began; zero: the one that has the message.
@@ -192,7 +206,7 @@ const relayed = "agent"
 // Question is a message of the delivery's turn to another agent, from the step at a position. It speaks for the caller,
 // with his role of each moment, and has the taint of the turn.
 func (d Delivery) Question(position int, c Caller, agent, text string) (Message, error) {
-	r := Relay{Agent: c.Key.Agent, Hops: 1, Taint: c.Taint, Others: slices.Clone(c.Others)}
+	r := Relay{Agent: c.Key.Agent, Hops: 1, Taint: c.Taint, Others: slices.Clone(c.Others), Tools: c.Within()}
 	if was := d.Message.Relay; was != nil {
 		r.Hops, r.Back = was.Hops+1, slices.Clone(was.Back)
 	}
@@ -219,7 +233,7 @@ func (d Delivery) Answer(c Caller, text string) (m Message, ok bool) {
 	last := len(was.Back) - 1
 	r := Relay{
 		Agent: c.Key.Agent, Answer: true, Hops: was.Hops + 1, Back: slices.Clone(was.Back[:last]),
-		Taint: c.Taint, Others: slices.Clone(c.Others),
+		Taint: c.Taint, Others: slices.Clone(c.Others), Tools: c.Within(),
 	}
 	return r.message(OwnID(relayed, d.Life, d.Run, "answer"), was.Back[last], c.Principal, text), true
 }

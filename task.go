@@ -65,8 +65,9 @@ type Task struct {
 	Group    bool        // a message of a group made it
 	// Overheard says that others than the creator read what it answers: see [Caller.Overheard].
 	Overheard bool
-	Chain     int    // tasks in a row, each made by a run of the one before; 1: a person made it
-	Reason    string // why it is paused, or has ended; empty: somebody did it
+	Tools     []string // [Caller.Within] of the turn that made it
+	Chain     int      // tasks in a row, each made by a run of the one before; 1: a person made it
+	Reason    string   // why it is paused, or has ended; empty: somebody did it
 	// Origin tells the event file of which the task was made from every other; empty: none. Of a task that is due once
 	// it has more than the name of the file, because a later file of that name is another event.
 	Origin string
@@ -166,9 +167,10 @@ type Errand struct {
 	Taint    string      `json:"taint,omitempty"`
 	Others   []Principal `json:"others,omitempty"`
 	// Group and Overheard are those of the task.
-	Group     bool `json:"group,omitempty"`
-	Overheard bool `json:"overheard,omitempty"`
-	Heartbeat bool `json:"heartbeat,omitempty"` // the answer [Calm] is not posted
+	Group     bool     `json:"group,omitempty"`
+	Overheard bool     `json:"overheard,omitempty"`
+	Heartbeat bool     `json:"heartbeat,omitempty"` // the answer [Calm] is not posted
+	Tools     []string `json:"tools,omitzero"`      // [Task.Tools]
 }
 
 // ErrTooManyTasks refuses a task beyond a limit.
@@ -243,7 +245,7 @@ func (t Task) Message(due time.Time) Message {
 		Errand: &Errand{
 			Task: t.ID, Name: t.Name, Due: due.UTC(), From: t.From, Chain: t.Chain, Isolated: t.Context == TaskIsolated,
 			Taint: t.Taint, Others: slices.Clone(t.Others), Group: t.Group, Overheard: t.Overheard,
-			Heartbeat: t.Schedule.Kind == TaskHeartbeat,
+			Heartbeat: t.Schedule.Kind == TaskHeartbeat, Tools: slices.Clone(t.Tools),
 		},
 	}
 	if t.Data != "" {

@@ -240,19 +240,20 @@ type Deferred struct {
 
 // Situation is what a chat does at this moment.
 type Situation struct {
-	Running      bool       // a turn runs
-	RunningSince time.Time  // zero: no turn runs
-	Waiting      int64      // messages in the lane behind the running one
-	Why          string     // what the head waits for; empty: nothing
-	WakeAt       time.Time  // when the head's wait ends, if it waits
-	Deferred     int64      // deferred messages
-	BackAt       time.Time  // when the first deferred message comes back
-	Awaited      []Approval // calls that wait for an approval
-	Waits        []Pending  // what calls wait for otherwise
-	Session      int64      // the number of the current session, from 1
-	QueueMode    QueueMode  // of the chat; empty: the configured default
-	Model        string     // the model that the session asks for; empty: the configured model
-	Think        Thinking   // how much models think in the session; empty: as configured
+	Running       bool       // a turn runs
+	RunningSince  time.Time  // zero: no turn runs
+	Waiting       int64      // messages in the lane behind the running one
+	Why           string     // what the head waits for; empty: nothing
+	WakeAt        time.Time  // when the head's wait ends, if it waits
+	Deferred      int64      // deferred messages
+	BackAt        time.Time  // when the first deferred message comes back
+	Awaited       []Approval // calls that wait for an approval
+	AwaitedOfJobs []Approval // likewise, of the jobs of the chat
+	Waits         []Pending  // what calls wait for otherwise
+	Session       int64      // the number of the current session, from 1
+	QueueMode     QueueMode  // of the chat; empty: the configured default
+	Model         string     // the model that the session asks for; empty: the configured model
+	Think         Thinking   // how much models think in the session; empty: as configured
 }
 
 // Money is an amount in millionths of the configured currency.

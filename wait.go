@@ -206,6 +206,36 @@ type Job struct {
 	EndedAt    time.Time // zero: it has not ended
 }
 
+// OfJob says which job a message is.
+type OfJob struct {
+	ID         int64    `json:"id"`
+	Kind       JobKind  `json:"kind"`
+	Background bool     `json:"background,omitempty"`
+	State      JobState `json:"state"`
+	Reason     string   `json:"reason,omitempty"`
+	Parent     Origin   `json:"parent"` // its id is empty once retention has deleted it
+}
+
+// String names the job: "job 7 (a child turn in the background)".
+func (o OfJob) String() string {
+	what := "a child turn"
+	if o.Kind == JobAsk {
+		what = "a question to another agent"
+	}
+	if o.Background {
+		what += " in the background"
+	}
+	return fmt.Sprintf("job %d (%s)", o.ID, what)
+}
+
+// Outcome says how the job stands, and why it has no result.
+func (o OfJob) Outcome() string {
+	if o.Reason == "" || o.State == JobStopped {
+		return string(o.State)
+	}
+	return string(o.State) + ": " + o.Reason
+}
+
 // JobBudget is what a turn and its child turns can use. In a [NewJob] zero means the usual share.
 type JobBudget struct {
 	Tokens int64 `json:"tokens,omitempty"` // of input and output
@@ -284,7 +314,8 @@ type Child struct {
 	Job        int64       `json:"job"`
 	Background bool        `json:"background,omitempty"`
 	Depth      int         `json:"depth"`
-	Tools      []string    `json:"tools"` // the turn has no others
+	Tools      []string    `json:"tools"`           // the turn has no others
+	Whole      bool        `json:"whole,omitempty"` // nobody has chosen among the tools of the turn above
 	Budget     JobBudget   `json:"budget"`
 	From       Key         `json:"from"`             // the conversation with whoever began
 	Hops       int         `json:"hops,omitempty"`   // [Relay.Hops] of the turn above
@@ -338,7 +369,7 @@ func (d Delivery) Spawn(id int64, position int, j NewJob) (Message, error) {
 	child := Child{
 		Job: id, Background: j.Background, Depth: c.Depth + 1, Tools: slices.Clone(j.Tools), Budget: j.Budget,
 		From: c.Results(), Taint: c.Taint, Others: slices.Clone(c.Others), Group: c.Group, Overheard: c.Overheard,
-		Chain: c.Chain,
+		Chain: c.Chain, Whole: !c.Narrow && len(j.Tools) == len(c.Offered),
 	}
 	if child.Depth > MaxJobDepth {
 		return Message{}, WithHint(ErrTooDeep, "do this part yourself")

@@ -69,7 +69,8 @@ func (t *turn) says(text string) *corebot.Word {
 		cut := len(text) - corebot.MaxJobResult
 		text = runes.Head(text, corebot.MaxJobResult) + fmt.Sprintf("\n[%d more bytes were cut off]", cut)
 	}
-	return &corebot.Word{Text: text, Outside: t.who.Taint != ""}
+	// what others said to the turn above can stand in the prompt, and so in the answer
+	return &corebot.Word{Text: text, Outside: t.who.Taint != "" || len(t.who.Others) > 0}
 }
 
 // ofChild says what a child turn is for, in one line; of any other message nothing.

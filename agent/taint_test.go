@@ -248,3 +248,30 @@ func TestAForwardedMessageThatATurnMergesTaintsTheRestOfIt(t *testing.T) {
 		t.Errorf("tainted by %q, %v", taints, err)
 	}
 }
+
+// TestTheResultOfAJobSaysThatOthersHadAPartInIt: its prompt can have the words of whoever spoke to the turn above.
+func TestTheResultOfAJobSaysThatOthersHadAPartInIt(t *testing.T) {
+	eve := []corebot.Principal{apptest.Person("eve")}
+	for name, c := range map[string]struct {
+		child   corebot.Child
+		outside bool
+	}{
+		"nobody else":   {corebot.Child{}, false},
+		"somebody else": {corebot.Child{Others: eve}, true},
+		"a taint":       {corebot.Child{Taint: "a page"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, apptest.Options{}, apptest.Text("found"))
+			b.Say("a", "1", "go")
+			d := b.Claim()
+			d.Message.Child = &c.child
+			d.Message.Child.Job, d.Message.Child.Depth, d.Message.Child.Tools = 1, 1, []string{}
+			d.Message.Child.Budget = corebot.JobBudget{Tokens: 100, Calls: 2}
+			r, err := b.Agent.Turn(t.Context(), d)
+			want := corebot.Word{Text: "found", Outside: c.outside}
+			if err != nil || r.Outcome.Says == nil || *r.Outcome.Says != want {
+				t.Errorf("it says %+v, %v", r.Outcome.Says, err)
+			}
+		})
+	}
+}

@@ -67,8 +67,8 @@ func rules() []rule {
 			},
 			{
 				name: "job-tools", tool: "*", when: notOfJob,
-				on:  "a tool that a child turn was not given by `agent.run`",
-				who: nobody, reason: "this child turn was not given the tool",
+				on:  "a tool that a child turn was not given by `agent.run`, also in what such a turn causes",
+				who: nobody, reason: "this turn was not given the tool",
 			},
 		},
 		touchedFiles(), programs(), memoryPages(), otherConversations(), ofClients(), keptForAdmins(),

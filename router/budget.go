@@ -78,7 +78,7 @@ func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Re
 		return corebot.Result{}, false
 	}
 	r.metrics.deferred.WithLabelValues(string(used.scope)).Inc()
-	if d.Message.Child != nil {
+	if d.Job() != 0 {
 		return jobOverBudget(used.scope), true
 	}
 	return s.deferred(d, used.scope), true

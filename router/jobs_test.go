@@ -182,7 +182,7 @@ func TestAChildTurnHasNothingThatItsParentLacks(t *testing.T) {
 		}
 		result := f.results("b")[0]
 		for _, part := range []string{
-			"denied: this child turn was not given the tool", `you have no tool "web.fetch" to give`,
+			"denied: this turn was not given the tool", `you have no tool "web.fetch" to give`,
 		} {
 			if !strings.Contains(result, part) {
 				t.Errorf("the result is %q, and lacks %q", result, part)

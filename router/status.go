@@ -59,17 +59,8 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 	default:
 		b.WriteString("Nothing is being answered.")
 	}
-	for _, a := range s.Awaited {
-		if a.ID != a.Request { // the first call of the request has told it
-			continue
-		}
-		what := a.Bound.Tool
-		if a.Calls > 1 {
-			what = fmt.Sprintf("%s and %d more", what, a.Calls-1)
-		}
-		fmt.Fprintf(&b, "\nApproval %d: %s, until %s: /approve %d or /deny %d", a.Request, what,
-			a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)
-	}
+	describeAwaited(&b, s.Awaited, "")
+	describeAwaited(&b, s.AwaitedOfJobs, " of a job")
 	for _, w := range s.Waits {
 		if w.Kind == corebot.WaitJob {
 			fmt.Fprintf(&b, "\nJob %d: /jobs tells more, /stop %d stops it", w.ID, w.ID)
@@ -96,6 +87,21 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 		fmt.Fprintf(&b, "\nModel: %s", model)
 	}
 	return b.String()
+}
+
+// describeAwaited lists requests for approvals.
+func describeAwaited(b *strings.Builder, all []corebot.Approval, of string) {
+	for _, a := range all {
+		if a.ID != a.Request { // the first call of the request has told it
+			continue
+		}
+		what := a.Bound.Tool
+		if a.Calls > 1 {
+			what = fmt.Sprintf("%s and %d more", what, a.Calls-1)
+		}
+		fmt.Fprintf(b, "\nApproval %d%s: %s, until %s: /approve %d or /deny %d", a.Request, of, what,
+			a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)
+	}
 }
 
 // Contexts says what the next request to the model would carry if a principal wrote in a chat.

@@ -150,7 +150,12 @@ func (r *Router) happenings(l corebot.Life, admin bool) []happening {
 	}
 	add(l.EndedAt, "ended: %s", l.End)
 	for _, r := range l.Replies {
-		if r.Direction == corebot.Inbound && r.Key != l.Key { // of a job, or to another agent
+		if j := r.Job; j != nil {
+			add(r.PublishedAt, "began %s", j)
+			add(r.EndedAt, "job %d ended: %s", j.ID, j.State)
+			continue
+		}
+		if r.Direction == corebot.Inbound && r.Key != l.Key { // to another agent
 			add(r.PublishedAt, "gave work to message %s", r.MessageID)
 			add(r.EndedAt, "message %s ended: %s", r.MessageID, r.End)
 			continue

@@ -41,6 +41,8 @@ var (
 	listNewest    = &query{approvalColumns + `WHERE a.id < ? ORDER BY a.id DESC LIMIT ? + 0`}
 	awaitedInChat = &query{approvalColumns + `WHERE a.state = 'awaiting' AND a.expires_at > ? AND l.direction = 1
 		AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY a.id`}
+	awaitedOfJobs = &query{approvalColumns + `JOIN jobs j ON j.life_id = a.life_id WHERE a.state = 'awaiting'
+		AND a.expires_at > ? AND j.results = ? AND j.state = 'open' ORDER BY a.id LIMIT ? + 0`}
 	callsOfRequest  = &query{approvalColumns + `WHERE a.request = ? ORDER BY a.id`}
 	resolveApproval = &query{
 		`UPDATE approvals SET state = ?, resolved_at = ?, resolved_by = ? WHERE request = ? AND state = 'awaiting'`,

@@ -247,6 +247,9 @@ func (c *Chats) Situation(ctx context.Context, k corebot.Key) (s corebot.Situati
 	s.Awaited, err = NewApprovals(c.db).list(ctx, awaitedInChat, time.Now(), k.Agent, k.Channel, k.Account, k.Chat,
 		k.Thread)
 	if err == nil {
+		s.AwaitedOfJobs, err = NewApprovals(c.db).list(ctx, awaitedOfJobs, time.Now(), k.String(), maxWaitsShown)
+	}
+	if err == nil {
 		s.Waits, err = NewWaits(c.db).list(ctx, waitsInChat, k.String(), maxWaitsShown)
 	}
 	return s, err

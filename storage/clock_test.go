@@ -352,3 +352,47 @@ func TestNothingIsDeletedWhileTheStoredTimesCannotFollow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAClockThatIsSetBackHoldsUpNoProgressNote: neither the note of the job itself nor those of its conversation.
+func TestAClockThatIsSetBackHoldsUpNoProgressNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "parent")
+		long := corebot.ClaimOptions{Lease: 24 * time.Hour}
+		d, ledger := s.claim(time.Second, long), NewLedger(s.DB)
+		for i := range 2 {
+			_, err := ledger.Wait(t.Context(), d, corebot.Step{
+				Position: i, Kind: corebot.StepTool, State: corebot.StepWaiting,
+				Call: &corebot.ToolCall{Tool: "agent.run"},
+			}, corebot.Pending{
+				Kind: corebot.WaitJob, State: corebot.WaitAwaited, Until: s.wall().Add(time.Hour),
+				Job: &corebot.NewJob{Kind: corebot.JobRun, Background: true, Prompt: "look", Asks: d.Caller()},
+			}, corebot.AuditEvent{Tool: "agent.run", Key: d.Message.Key})
+			must(t, err)
+		}
+		children := []corebot.Delivery{s.claim(time.Second, long), s.claim(time.Second, long)}
+		works := func(child corebot.Delivery, position int, want int64) {
+			t.Helper()
+			must(t, ledger.Record(t.Context(), child, corebot.Step{
+				Position: position, Kind: corebot.StepModel, State: corebot.StepDone,
+				Answer: &corebot.Answer{Calls: []corebot.ToolCall{{Tool: "fs.read", Args: []byte("{}")}}},
+			}))
+			var notes int64
+			_, err := s.reader.one(t.Context(), sumOfNotes, []any{&notes})
+			if must(t, err); notes != want {
+				t.Errorf("there are %d notes, want %d", notes, want)
+			}
+		}
+		works(children[0], 0, 0)
+		time.Sleep(corebot.JobNoteEvery)
+		works(children[0], 1, 1)
+		works(children[1], 0, 1)
+		s.step(-time.Hour)
+		works(children[1], 1, 2) // the time of the other job's note is ahead
+		works(children[0], 2, 2)
+		time.Sleep(corebot.JobNoteEvery)
+		works(children[0], 3, 3) // and so is that of its own
+	})
+}
+
+var sumOfNotes = &query{`SELECT SUM(notes) FROM jobs`}

@@ -101,7 +101,8 @@ func stopHeadTx(t *tx, h standing, by corebot.AuditEvent) error {
 }
 
 // Asked returns the questions that the turns of a chat, and the turns of these questions, have asked agents and that
-// have not ended. A conversation that was never begun ends the search, and so does [corebot.MaxHops].
+// have not ended. A conversation that was never begun ends the search, and so does [corebot.MaxHops]. Questions of jobs
+// in the background are not among them: such a job goes on while its chat is stopped.
 func (l *Ledger) Asked(ctx context.Context, k corebot.Key, agents []string) (found []corebot.Head, err error) {
 	err = l.db.reader.view(ctx, func(c *prepared) error {
 		from := []corebot.Key{k}
@@ -140,14 +141,38 @@ func askedOf(c *prepared, k corebot.Key, found *[]corebot.Head) (begun bool, err
 	if err != nil || !waits {
 		return begun, err
 	}
-	return true, c.each(headOf, func(s scanner) error {
-		h := corebot.Head{Key: k}
+	h := corebot.Head{Key: k}
+	if err = c.each(headOf, func(s scanner) error {
 		var sender string
 		err := s.Scan(&h.Life, &sender)
 		h.Sender = senderIn(k, sender)
-		*found = append(*found, h)
 		return err
-	}, place...)
+	}, place...); err != nil || h.Life == 0 {
+		return true, err
+	}
+	apart, err := inBackground(c, h.Life)
+	if !apart {
+		*found = append(*found, h)
+	}
+	return true, err
+}
+
+// causeOfWork is what has begun the work on a message, and whether that goes on in the background.
+var causeOfWork = &query{`SELECT COALESCE(j.parent_id, m.cause_id, 0),
+	COALESCE(j.background = 1 AND j.state = 'open', 0)
+	FROM message_life m LEFT JOIN jobs j ON j.life_id = m.id WHERE m.id = ?`}
+
+// inBackground says whether a message belongs to an open job in the background: it is one, or one has caused it.
+func inBackground(c *prepared, life int64) (apart bool, err error) {
+	for range corebot.MaxHops * (corebot.MaxJobDepth + 1) {
+		next := int64(0)
+		err := c.each(causeOfWork, func(s scanner) error { return s.Scan(&next, &apart) }, life)
+		if err != nil || apart || next == 0 {
+			return apart, err
+		}
+		life = next
+	}
+	return false, nil
 }
 
 // Answer accepts a control message that changes nothing, and enqueues its notice, in one commit. It counts for the rate

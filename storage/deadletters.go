@@ -124,6 +124,9 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 		if err := t.waiting.addLife(t, d.id, 1, len(d.body)); err != nil {
 			return err
 		}
+		if err := reopenJobTx(t, d.id, d.id, d.key); err != nil {
+			return err
+		}
 	}
 	return pushTx(t, d.direction, d.key, lane, d.id, d.body)
 }
@@ -156,8 +159,12 @@ func (l *DeadLetters) Edit(ctx context.Context, id int64, newID, text string) er
 		if d.direction != corebot.Inbound {
 			limits = corebot.Limits{}
 		}
-		if r, err := publishTx(t, &p, limits); err != nil || r.Err != nil || r.Duplicate {
+		r, err := publishTx(t, &p, limits)
+		if err != nil || r.Err != nil || r.Duplicate {
 			return cmp.Or(err, r.Err, error(corebot.ErrConflict))
+		}
+		if err := reopenJobTx(t, d.id, r.Life, d.key); err != nil {
+			return err
 		}
 		return l.dropTx(t, d, dropping{"edit", "edited"}, map[string]any{
 			"newId": newID, "bytes": len(was),

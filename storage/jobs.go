@@ -44,15 +44,23 @@ var (
 		depth, tokens, calls, noted_at, created_at) VALUES (?, ?, ?, 'open', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	endJob = &query{`UPDATE jobs SET state = ?, reason = ?, used_tokens = ?, used_calls = ?, ended_at = ?
 		WHERE id = ?`}
+	// The notes of a conversation keep their distance, whichever jobs they are of. A time ahead is of a clock that was
+	// set back since.
 	noteOfJob = &query{`UPDATE jobs SET notes = notes + 1, noted_at = ?1 WHERE life_id = ?2 AND background = 1
-		AND state = 'open' AND notes < ?3 AND noted_at <= ?4 RETURNING id, notes, results`}
+		AND state = 'open' AND notes < ?3 AND (noted_at <= ?4 OR noted_at > ?1)
+		AND NOT EXISTS (SELECT 1 FROM jobs o WHERE o.results = jobs.results AND o.notes > 0 AND o.noted_at > ?4
+			AND o.noted_at <= ?1) RETURNING id, notes, results`}
+	// reopenJob gives the job of a dead letter back to the message that runs in its place. No call waits any more.
+	reopenJob = &query{`UPDATE jobs SET state = 'open', background = 1, life_id = ?, reason = '', ended_at = 0
+		WHERE life_id = ? AND state <> 'open' RETURNING id`}
 
 	anyJob         = &query{`SELECT 1 FROM jobs WHERE parent_id = ? LIMIT 1`}
 	countJobsOf    = &query{`SELECT COUNT(*) FROM jobs WHERE parent_id = ? AND state = 'open'`}
-	countJobsOfAll = &query{`SELECT COUNT(*) FROM jobs WHERE parent_id = ?`}
-	countJobsBy    = &query{`SELECT COUNT(*) FROM jobs WHERE sender = ? AND state = 'open'`}
-	countJobs      = &query{`SELECT COUNT(*) FROM jobs WHERE state = 'open'`}
-	usedByLife     = &query{`SELECT input_tokens + output_tokens, (SELECT COUNT(*) FROM execution_steps s
+	countJobsOfRun = &query{`SELECT COUNT(*) FROM jobs j JOIN waits w ON w.id = j.id
+		WHERE j.parent_id = ? AND w.run = ?`}
+	countJobsBy = &query{`SELECT COUNT(*) FROM jobs WHERE sender = ? AND state = 'open'`}
+	countJobs   = &query{`SELECT COUNT(*) FROM jobs WHERE state = 'open'`}
+	usedByLife  = &query{`SELECT input_tokens + output_tokens, (SELECT COUNT(*) FROM execution_steps s
 		WHERE s.life_id = m.id AND s.kind = 'model') FROM message_life m WHERE m.id = ?`}
 	usedByJobs = &query{`SELECT COALESCE(SUM(CASE state WHEN 'open' THEN tokens ELSE used_tokens END), 0),
 		COALESCE(SUM(CASE state WHEN 'open' THEN calls ELSE used_calls END), 0) FROM jobs WHERE parent_id = ?`}
@@ -161,7 +169,7 @@ func jobFitsTx(t *tx, d corebot.Delivery, j corebot.NewJob, sender string, limit
 		args  []any
 	}{
 		{corebot.MaxJobsAtOnce, "this turn, at once,", countJobsOf, []any{d.Life}},
-		{corebot.MaxJobs, "this message", countJobsOfAll, []any{d.Life}},
+		{corebot.MaxJobs, "this message", countJobsOfRun, []any{d.Life, d.Run}},
 		{limits.PerSender, "this person", countJobsBy, []any{sender}},
 		{limits.Total, "all chats", countJobs, nil},
 	} {
@@ -215,8 +223,22 @@ func endClaimedJobTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 	return endJobTx(t, d.Life, d.Job(), endOf(d, o))
 }
 
-// endJobTx ends the job of a life. The message of an ended job can run again, as a replay or an edit. Then nobody waits
-// for its result any more, and the conversation gets it.
+// reopenJobTx opens the job of a dead letter that runs again: as a replay, or as an edit, which is another message.
+// Nobody waits for its result any more, so that the conversation gets it. The job has its number, so that people can
+// find it and stop it.
+func reopenJobTx(t *tx, dead, life int64, k corebot.Key) error {
+	if k.Channel != corebot.JobChannel && k.Channel != corebot.AgentChannel {
+		return nil
+	}
+	var id int64
+	reopened, err := t.one(reopenJob, []any{&id}, life, dead)
+	if reopened {
+		t.count(jobsTotal, k.Agent, "begun", "", 1)
+	}
+	return err
+}
+
+// endJobTx ends the job of a life. A message from before jobs were opened again can belong to one that has ended.
 func endJobTx(t *tx, life, number int64, e jobEnd) error {
 	j, err := oneJob(t, jobOfLife, life)
 	if err == nil && j.ID == 0 && number != 0 {
@@ -311,7 +333,7 @@ func postJobTx(t *tx, j corebot.Job, life int64, e jobEnd) error {
 
 // noteProgressTx tells the conversation of a job in the background that its turn goes on, once in a while.
 func noteProgressTx(t *tx, d corebot.Delivery, s corebot.Step) error {
-	if c := d.Message.Child; c == nil || !c.Background || s.Kind != corebot.StepModel || s.Answer == nil {
+	if c := d.Message.Child; c == nil || !c.Background && d.Run == 1 || s.Kind != corebot.StepModel || s.Answer == nil {
 		return nil
 	}
 	var id int64

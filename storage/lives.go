@@ -96,6 +96,9 @@ func (l *Lives) scan(ctx context.Context, q *query, args ...any) ([]corebot.Life
 		if err := l.content(ctx, &out[i], sums[i]); err != nil {
 			return nil, err
 		}
+		if err := l.job(ctx, &out[i]); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -121,6 +124,21 @@ func (l *Lives) content(ctx context.Context, life *corebot.Life, sum []byte) err
 	}
 	life.Message = &m
 	return nil
+}
+
+// job reads which job a message is.
+func (l *Lives) job(ctx context.Context, life *corebot.Life) error {
+	c := life.Key.Channel
+	if life.Direction != corebot.Inbound || c != corebot.JobChannel && c != corebot.AgentChannel {
+		return nil
+	}
+	return l.db.reader.each(ctx, jobOfLife, func(s scanner) error {
+		j, err := scanJob(s)
+		life.Job = &corebot.OfJob{
+			ID: j.ID, Kind: j.Kind, Background: j.Background, State: j.State, Reason: j.Reason, Parent: j.Parent,
+		}
+		return err
+	}, life.ID)
 }
 
 // laneState is what the lane knows about a message that has not ended.

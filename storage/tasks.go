@@ -27,7 +27,7 @@ func (s *Tasks) As(by corebot.AuditEvent) *Tasks { return &Tasks{s.db, by} }
 const taskColumns = `SELECT k.id, k.version, k.name, k.agent, k.channel, k.account, k.chat, k.thread, k.kind, k.spec,
 		k.time_zone,
 	k.prompt, k.context, k.state, k.reason, k.creator, k.made_in, k.others, k.taint, k.in_group, k.overheard, k.chain,
-	k.failures, k.origin, k.data, k.created_at, k.anchor_at,
+	k.failures, k.origin, k.data, k.tools, k.created_at, k.anchor_at,
 	COALESCE(k.next_run, 0), k.last_run, COALESCE((SELECT CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE
 			r.outcome END
 		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = k.id ORDER BY r.due DESC
@@ -58,9 +58,9 @@ var (
 
 	insertTask = &query{`INSERT INTO tasks (name, agent, channel, account, chat, thread, kind, spec, time_zone, prompt,
 			context, state, creator,
-		made_in, others, taint, in_group, overheard, chain, origin, data, created_at, anchor_at,
+		made_in, others, taint, in_group, overheard, chain, origin, data, tools, created_at, anchor_at,
 			next_run)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	advanceTask = &query{`UPDATE tasks SET version = version + 1, last_run = MAX(last_run, ?1), next_run = ?2,
 		state = CASE WHEN ?2 IS NULL THEN 'done' ELSE state END, ended_at = CASE WHEN ?2 IS NULL THEN ?3 ELSE 0 END
 		WHERE id = ?4 AND version = ?5 AND state = 'active'`}
@@ -96,12 +96,12 @@ const keptRuns = 100
 
 // scanTask reads a row. A row that is not what was written does not keep the others from being read.
 func scanTask(s scanner) (t corebot.Task, err error) {
-	var creator, from, others string
+	var creator, from, others, tools string
 	k := &t.Key
 	err = s.Scan(&t.ID, &t.Version, &t.Name, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread,
 		(*string)(&t.Schedule.Kind), &t.Schedule.Spec, &t.Schedule.TimeZone, &t.Prompt, (*string)(&t.Context),
 		(*string)(&t.State), &t.Reason, &creator, &from, &others, &t.Taint, &t.Group, &t.Overheard, &t.Chain,
-		&t.Failures, &t.Origin, &t.Data, moment{&t.CreatedAt}, moment{&t.Anchor}, moment{&t.NextRun},
+		&t.Failures, &t.Origin, &t.Data, &tools, moment{&t.CreatedAt}, moment{&t.Anchor}, moment{&t.NextRun},
 		moment{&t.LastRun}, &t.LastEnd)
 	if err != nil {
 		return t, err
@@ -111,6 +111,9 @@ func scanTask(s scanner) (t corebot.Task, err error) {
 	}
 	if err == nil && others != "" {
 		err = json.Unmarshal([]byte(others), &t.Others)
+	}
+	if err == nil && tools != "" {
+		err = json.Unmarshal([]byte(tools), &t.Tools)
 	}
 	if err != nil {
 		t.Damaged = fmt.Errorf("task %d cannot be read: %w", t.ID, err)
@@ -143,10 +146,14 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 	if err := roomForTaskTx(t, k, creator, limits); err != nil {
 		return task, err
 	}
-	others, from := "", ""
+	others, from, tools := "", "", ""
 	if len(task.Others) > 0 {
 		raw, _ := json.Marshal(task.Others) // strings: cannot fail
 		others = string(raw)
+	}
+	if task.Tools != nil {
+		raw, _ := json.Marshal(task.Tools) // likewise
+		tools = string(raw)
 	}
 	if task.From != (corebot.Key{}) {
 		from = task.From.String()
@@ -156,7 +163,7 @@ func (s *Tasks) createTx(t *tx, task corebot.Task, limits corebot.TaskLimits) (c
 	task.ID, err = t.insert(insertTask, task.Name, k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
 		string(task.Schedule.Kind),
 		task.Schedule.Spec, task.Schedule.TimeZone, task.Prompt, string(task.Context), creator, from, others,
-		task.Taint, task.Group, task.Overheard, task.Chain, task.Origin, task.Data, t.now, task.Anchor,
+		task.Taint, task.Group, task.Overheard, task.Chain, task.Origin, task.Data, tools, t.now, task.Anchor,
 		orNull(task.NextRun))
 	if err != nil {
 		return task, err

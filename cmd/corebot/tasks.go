@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -200,6 +201,9 @@ func printTask(cmd *cobra.Command, d operate.TaskDetail) error {
 		state += ": " + oneLine(d.Reason, 200)
 	}
 	t.line("  state: %s, next due %s", state, dueAt(d.TaskRow))
+	if d.Tools != nil {
+		t.line("  tools: %s", oneLine(cmp.Or(strings.Join(d.Tools, ", "), "none"), 1_000))
+	}
 	t.line("  prompt: %s", strings.ReplaceAll(printable(d.Prompt), "\n", "\n  "))
 	for _, r := range d.Runs {
 		outcome := r.Outcome

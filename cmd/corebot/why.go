@@ -59,7 +59,10 @@ func tell(w io.Writer, l corebot.Life) error {
 	if l.Run > 1 {
 		t.line("  run         %d (it was replayed)", l.Run)
 	}
-	if l.Cause != nil {
+	if j := l.Job; j != nil {
+		t.line("  this is     %s of message %s: %s", j, cmp.Or(printable(j.Parent.MessageID), "that is deleted"),
+			oneLine(j.Outcome(), 300))
+	} else if l.Cause != nil {
 		t.line("  caused by   %s", printable(l.Cause.MessageID))
 	}
 	if l.MergedInto != nil {
@@ -105,6 +108,11 @@ func eventsOf(l corebot.Life) []event {
 	}
 	add(l.EndedAt, "ended: %s%s", l.End, tokensOf(l))
 	for _, r := range l.Replies {
+		if j := r.Job; j != nil {
+			add(r.PublishedAt, "%s begun: message %s, now %s", j, printable(r.MessageID), r.State)
+			add(r.EndedAt, "job %d ended: %s", j.ID, oneLine(j.Outcome(), 200))
+			continue
+		}
 		now := ""
 		if r.End == "" {
 			now = ", now " + detail(r.State, r.LastError)

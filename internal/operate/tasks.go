@@ -70,6 +70,7 @@ type (
 		Prompt    string            `json:"prompt"`
 		Data      string            `json:"data,omitempty"` // words of others that come with the prompt
 		File      string            `json:"file,omitempty"` // the event file that made it
+		Tools     []string          `json:"tools,omitzero"` // its runs have no others; null: all
 		Failures  int               `json:"failures,omitempty"`
 		Reason    string            `json:"reason,omitempty"`
 		CreatedAt time.Time         `json:"createdAt"`
@@ -133,6 +134,7 @@ func newTaskRow(t corebot.Task) TaskRow {
 		TimeZone: cmp.Or(t.Schedule.TimeZone, "UTC"), Context: string(t.Context), State: t.State,
 		NextRunAt: orNil(t.NextRun), LastRunAt: orNil(t.LastRun), LastEnd: t.LastEnd, Creator: t.Creator.String(),
 		Prompt: t.Prompt, Data: t.Data, File: t.File(), Failures: t.Failures, Reason: t.Reason, CreatedAt: t.CreatedAt,
+		Tools: t.Tools,
 	}
 }
 

@@ -43,6 +43,7 @@
 -- has 0060_jobs.sql
 -- has 0067_deliver_at.sql
 -- has 0068_open_tasks.sql
+-- has 0069_jobs_noted.sql
 -- has 0070_replays.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -363,7 +364,7 @@ CREATE TABLE tasks (
   next_run   INTEGER, -- NULL: it is never due
   last_run   INTEGER NOT NULL DEFAULT 0,
   ended_at   INTEGER NOT NULL DEFAULT 0
-, in_group INTEGER NOT NULL DEFAULT 0, overheard INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '', data TEXT NOT NULL DEFAULT '') STRICT;
+, in_group INTEGER NOT NULL DEFAULT 0, overheard INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '', data TEXT NOT NULL DEFAULT '', tools TEXT NOT NULL DEFAULT '') STRICT;
 CREATE INDEX tasks_due ON tasks (next_run, id) WHERE state = 'active' AND next_run IS NOT NULL;
 CREATE INDEX tasks_chat ON tasks (chat, channel, account, agent, thread);
 CREATE TABLE task_runs (
@@ -503,6 +504,7 @@ CREATE INDEX jobs_sender ON jobs (sender) WHERE state = 'open';
 CREATE INDEX jobs_open ON jobs (id) WHERE state = 'open';
 CREATE INDEX tasks_creator ON tasks (creator, state) WHERE state <> 'done';
 CREATE INDEX tasks_chat_open ON tasks (chat, channel, account, agent, thread, state) WHERE state <> 'done';
+CREATE INDEX jobs_noted ON jobs (results, noted_at) WHERE notes > 0;
 CREATE TABLE replays (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
   filter   TEXT    NOT NULL, -- JSON
@@ -567,9 +569,10 @@ INSERT INTO goose_db_version VALUES (43, 59, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (44, 60, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (45, 67, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (46, 68, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (47, 70, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (47, 69, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 47);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 48);

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -83,15 +84,116 @@ func progressIsThrottled(s *suite) {
 	}
 }
 
+// works has the turn of a job ask for a tool, and says whether the chat hears of it.
+func (s *suite) works(d corebot.Delivery, position int) (told bool) {
+	s.t.Helper()
+	s.record(d, corebot.Step{
+		Position: position, Kind: corebot.StepModel, State: corebot.StepDone,
+		Answer: &corebot.Answer{Text: "so far", Calls: []corebot.ToolCall{{Tool: "fs.read", Args: []byte("{}")}}},
+	})
+	out, told := s.due(corebot.OutboundPool("test"))
+	if told {
+		s.must(s.Queue.Settle(s.ctx(), out, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}))
+	}
+	return told
+}
+
+func notesKeepDistance(s *suite) {
+	d := s.begin(key("a"), "1")
+	for i := range 3 {
+		s.spawn(d, i, true)
+	}
+	s.commit(d, corebot.Result{Outcome: answered()})
+	notes := 0
+	for i := range 5 {
+		time.Sleep(corebot.JobNoteEvery)
+		s.reopen()
+		for range 3 {
+			if s.works(s.claim(), i) {
+				notes++
+			}
+		}
+		if notes != i+1 {
+			s.t.Fatalf("three jobs have told %d things in %d times %v", notes, i+1, corebot.JobNoteEvery)
+		}
+	}
+	other := s.begin(key("b"), "2")
+	s.spawn(other, 0, true)
+	s.commit(other, corebot.Result{Outcome: answered()})
+	time.Sleep(corebot.JobNoteEvery)
+	s.reopen()
+	notes = 0
+	for range 4 {
+		if s.works(s.claim(), 5) {
+			notes++
+		}
+	}
+	if notes != 2 {
+		s.t.Errorf("two conversations are told %d things", notes)
+	}
+}
+
 func replayedJobPosts(s *suite) {
-	_, waits := s.awaiting("1", 1)
-	child := s.job(waits[0].ID)
-	s.commit(child, corebot.Result{Outcome: given()})
-	s.commit(s.claim(), corebot.Result{Outcome: answered()})
-	s.nothingPosted()
-	s.must(s.Letters.Replay(s.ctx(), child.Life, false))
-	s.commit(s.job(waits[0].ID), corebot.Result{Outcome: says("late")})
-	s.wantPosted("late", true)
-	s.wantJob(waits[0].ID, corebot.JobFailed)
-	s.nothingDue()
+	again := map[string]func(dead corebot.Delivery){
+		"a replay": func(dead corebot.Delivery) { s.must(s.Letters.Replay(s.ctx(), dead.Life, false)) },
+		"an edit":  func(dead corebot.Delivery) { s.must(s.Letters.Edit(s.ctx(), dead.Life, "edited", "other words")) },
+	}
+	for how, repeat := range again {
+		for _, stopped := range []bool{false, true} {
+			_, waits := s.awaiting(fmt.Sprint(how, stopped), 1)
+			id := waits[0].ID
+			child := s.job(id)
+			s.commit(child, corebot.Result{Outcome: given()})
+			s.wantJob(id, corebot.JobFailed)
+			s.commit(s.claim(), corebot.Result{Outcome: answered()})
+			s.nothingPosted()
+			repeat(child)
+			if j := s.wantJob(id, corebot.JobOpen); !j.Background || j.Reason != "" {
+				s.t.Errorf("after %s the job is %+v", how, j)
+			}
+			open, _, err := s.jobs().Page(s.ctx(), key("a"), false, "", 10)
+			s.must(err)
+			if len(open) != 1 || open[0].ID != id {
+				s.t.Errorf("after %s the open jobs are %+v", how, open)
+			}
+			if stopped {
+				s.must(s.jobs().Stop(s.ctx(), id))
+				if child = s.job(id); !child.Stopped {
+					s.t.Errorf("after %s the job is not stopped", how)
+				}
+				o := corebot.Outcome{Verb: corebot.Done, End: corebot.EndStopped}
+				s.commit(child, corebot.Result{Outcome: o})
+				s.wantPosted("was stopped", false)
+				s.wantJob(id, corebot.JobStopped)
+				continue
+			}
+			s.commit(s.job(id), corebot.Result{Outcome: says("late")})
+			s.wantPosted("late", true)
+			s.wantJob(id, corebot.JobDone)
+			s.nothingDue()
+		}
+	}
+}
+
+func runHasAllJobs(s *suite) {
+	d := s.begin(key("a"), "1")
+	for run := range 2 {
+		for i := range corebot.MaxJobs {
+			s.spawn(d, i, true)
+			s.commit(s.claim(), corebot.Result{Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused}})
+			if i == corebot.MaxJobs/2 { // an attempt that breaks off loses nothing, and gains nothing
+				s.reopen()
+				d = s.claim()
+				s.spawn(d, i, true)
+			}
+		}
+		if _, err := s.waitAt(d, corebot.MaxJobs, newJob(d, true)); !errors.Is(err, corebot.ErrTooManyJobs) {
+			s.t.Errorf("run %d: one job more: %v", run, err)
+		}
+		s.commit(d, corebot.Result{Outcome: given()})
+		if run == 0 {
+			s.must(s.Letters.Replay(s.ctx(), d.Life, true))
+			d = s.claim()
+		}
+	}
 }

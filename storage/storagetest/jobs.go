@@ -21,11 +21,13 @@ import (
 //   - A job that takes too long is stopped, and its call is told so.
 //   - A job in the background holds no turn, and the conversation and its history get the result once.
 //   - A job in the background tells of its progress once in a while.
+//   - The progress notes of a conversation keep their distance, however many jobs it has.
 //   - A question to another agent is answered to the call that waits.
 //   - A job beyond a limit is refused and leaves nothing, and an ended one no longer counts.
 //   - What a job and its jobs use is known when it ends, and is booked to the conversation.
 //   - A command stops a job once, in one commit with its notice, and a denied one does not.
-//   - The replay of a job that failed brings its result to the conversation.
+//   - A job that failed is open again while its replay or its edit runs, and brings its result to the conversation.
+//   - A fresh run of a message has the whole number of jobs.
 //   - A call that waits for a job takes no word.
 type Jobs interface {
 	Job(ctx context.Context, id int64) (corebot.Job, error)
@@ -58,11 +60,18 @@ func jobSpecs() []spec {
 			backgroundPosts,
 		},
 		{"A job in the background tells of its progress once in a while.", progressIsThrottled},
+		{
+			"The progress notes of a conversation keep their distance, however many jobs it has.", notesKeepDistance,
+		},
 		{"A question to another agent is answered to the call that waits.", questionIsAnswered},
 		{"A job beyond a limit is refused and leaves nothing, and an ended one no longer counts.", jobsAreLimited},
 		{"What a job and its jobs use is known when it ends, and is booked to the conversation.", jobsCount},
 		{"A command stops a job once, in one commit with its notice, and a denied one does not.", commandStopsOnce},
-		{"The replay of a job that failed brings its result to the conversation.", replayedJobPosts},
+		{
+			"A job that failed is open again while its replay or its edit runs, and brings its result to the " +
+				"conversation.", replayedJobPosts,
+		},
+		{"A fresh run of a message has the whole number of jobs.", runHasAllJobs},
 		{"A call that waits for a job takes no word.", jobTakesNoWord},
 	}
 }
@@ -171,7 +180,7 @@ func jobActsForParent(s *suite) {
 		d := s.job(waits[0].ID)
 		c := d.Caller()
 		want := corebot.Caller{
-			Key: key("a"), Principal: person("ann"), MessageID: d.Message.ID, Taint: "a page", Depth: 1,
+			Key: key("a"), Principal: person("ann"), MessageID: d.Message.ID, Taint: "a page", Depth: 1, Narrow: true,
 			Tools: []string{"fs.read"}, Entry: corebot.Entry{Kind: corebot.EntryJob, From: key("a")},
 		}
 		s.equal("who acts", c, want)

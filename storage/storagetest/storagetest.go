@@ -69,6 +69,7 @@ type Lives interface {
 // Letters is what the suite needs of dead letters.
 type Letters interface {
 	Replay(ctx context.Context, life int64, fresh bool) error
+	Edit(ctx context.Context, id int64, newID, text string) error
 }
 
 // Open opens the store of a directory as a new process would, made if it is missing, with [Accounting]. It is called

@@ -77,6 +77,7 @@ func TasksSchedule(planner scheduler.Planner) tools.Tool {
 				corebot.TaskInChat),
 			Creator: c.Principal, From: c.Key, Others: c.Others, Taint: c.Taint, Chain: c.Chain + 1, Anchor: now,
 			NextRun: next, Group: c.Group, Overheard: c.Overheard || c.Group || a.chat(c) != c.Key,
+			Tools: c.Within(),
 		}
 		if err := task.Validate(); err != nil {
 			return nil, "", err

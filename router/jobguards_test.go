@@ -1,0 +1,268 @@
+package router_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
+	"github.com/corebot/corebot/router"
+	"github.com/corebot/corebot/scheduler"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/tools"
+	"github.com/corebot/corebot/tools/builtin"
+)
+
+// What people do while jobs work, and what a job causes.
+
+// wantJobs compares how the jobs stand, oldest first.
+func (f *family) wantJobs(t *testing.T, want ...corebot.JobState) {
+	t.Helper()
+	all, _, err := f.Jobs.Page(t.Context(), corebot.Key{}, true, "", 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(all)
+	var got []corebot.JobState
+	for _, j := range all {
+		got = append(got, j.State)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the jobs are %q, want %q", got, want)
+	}
+}
+
+// TestANewerMessageInterruptsTheJobsThatItsAnswerWaitsForAndNoOther: work in the background goes on.
+func TestANewerMessageInterruptsTheJobsThatItsAnswerWaitsForAndNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFamily(t, apptest.Options{
+			Router: workers(4), Queueing: corebot.Queueing{Mode: corebot.ModeInterrupt},
+		}, map[string][]apptest.Reply{
+			"go":    {apptest.Asks(run("aside", "background", true)), apptest.Asks(run("child"))},
+			"aside": {apptest.After(time.Minute, probe("x"))},
+			"child": {apptest.Asks(run("below"))}, "below": {apptest.Hangs()},
+		})
+		f.Say("a", "1", "go")
+		pass(time.Second)
+		f.wantJobs(t, corebot.JobOpen, corebot.JobOpen, corebot.JobOpen)
+		f.Say("a", "2", "something else")
+		pass(time.Second)
+		f.WantEnd("1", corebot.EndStopped)
+		f.wantJobs(t, corebot.JobOpen, corebot.JobStopped, corebot.JobStopped)
+		pass(2 * time.Minute)
+		f.wantJobs(t, corebot.JobDone, corebot.JobStopped, corebot.JobStopped)
+	})
+}
+
+// TestAStopLeavesTheQuestionOfAJobInTheBackground: the job was begun by an answer that has ended. A question of an
+// answer that is stopped ends with it.
+func TestAStopLeavesTheQuestionOfAJobInTheBackground(t *testing.T) {
+	for _, background := range []bool{true, false} {
+		for _, waits := range []string{"true", "false"} {
+			t.Run(fmt.Sprint(background, waits), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					question := apptest.Call("s", "agent.send", `{"agent":"helper","content":"noon?","wait":`+waits+`}`)
+					o := apptest.Options{Router: workers(4)}
+					o.Router.Agents = []string{"main", "helper"}
+					f := newFamily(t, o, map[string][]apptest.Reply{
+						"go":    {apptest.Asks(run("child", "background", background))},
+						"child": {apptest.Asks(question), apptest.After(2*time.Minute, probe("y"))},
+						"noon?": {apptest.After(time.Minute, probe("x"))},
+					})
+					f.SayAs("root", "a", "1", "go")
+					pass(time.Second)
+					f.SayAs("root", "a", "2", "/stop")
+					pass(5 * time.Minute)
+					_, answered := f.callers["x"]
+					if answered != background {
+						t.Errorf("the helper goes on: %t", answered)
+					}
+					want := "Stopping."
+					if background {
+						want = "There is nothing to stop."
+					}
+					if text := notice(t, f.Kit, "2"); text != want {
+						t.Errorf("the chat is told %q", text)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAJobThatWouldBeginOverACapIsRefusedAtOnce: the first answer of the parent uses the day's budget up.
+func TestAJobThatWouldBeginOverACapIsRefusedAtOnce(t *testing.T) {
+	for name, call := range map[string]corebot.ToolCall{
+		"a child turn":            run("child"),
+		"work in the background":  run("child", "background", true),
+		"a question to an agent":  apptest.Call("s", "agent.send", `{"agent":"helper","content":"noon?","wait":true}`),
+		"a child turn of a child": run("deep"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := apptest.Options{Router: workers(2)}
+				o.Router.Spending = router.Spending{Budget: corebot.Budget{Principal: corebot.Cap{Tokens: 15}}}
+				if name == "a child turn of a child" {
+					o.Router.Spending.Budget.Principal.Tokens = 30
+				}
+				f := newFamily(t, o, map[string][]apptest.Reply{
+					"go":   {costs(apptest.Asks(call))},
+					"deep": {costs(apptest.Asks(run("child")))},
+				})
+				f.SayAs("root", "a", "1", "go")
+				pass(time.Minute)
+				f.WantEnd("1", corebot.EndAnswered)
+				told := strings.Join(f.Transcript("a"), "\n")
+				if !strings.Contains(told, "Your budget of today is used up") ||
+					strings.Contains(told, "done: child") || strings.Contains(told, "done: noon?") {
+					t.Errorf("the history is %q", told)
+				}
+			})
+		})
+	}
+}
+
+// costs is a reply that uses 15 tokens.
+func costs(r apptest.Reply) apptest.Reply {
+	return func(ctx context.Context, req llm.Request, onText func(string)) (corebot.Answer, error) {
+		a, err := r(ctx, req, onText)
+		a.Usage = corebot.Usage{InputTokens: 10, OutputTokens: 5}
+		return a, err
+	}
+}
+
+// TestStatusTellsTheApprovalsOfJobs: an admin of the chat can find and answer them there.
+func TestStatusTellsTheApprovalsOfJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := apptest.Options{Policy: policy.Options{ShellEnabled: true}, Router: workers(2)}
+		o.Tools = []tools.Tool{shells()}
+		f := newFamily(t, o, map[string][]apptest.Reply{
+			"go": {apptest.Asks(run("child"))},
+			"child": {
+				apptest.Asks(apptest.Call("f", "web.fetch", `{"text":"x"}`)),
+				apptest.Asks(apptest.Call("g", "shell.exec", `{"text":"x"}`)),
+			},
+		})
+		f.admin(t, "boss", apptest.Key("a"))
+		f.SayAs("boss", "a", "1", "go")
+		pass(time.Second)
+		const line = "\nApproval 1 of a job: shell.exec, until 00:"
+		f.SayAs("boss", "a", "2", "/status")
+		if text := notice(t, f.Kit, "2"); !strings.Contains(text, line) ||
+			!strings.HasPrefix(text, "An answer waits for the results of jobs.") {
+			t.Errorf("the status is %q", text)
+		}
+		f.SayAs("boss", "b", "3", "/status")
+		if text := notice(t, f.Kit, "3"); strings.Contains(text, "pproval") {
+			t.Errorf("another chat is told %q", text)
+		}
+		f.SayAs("boss", "a", "4", "/deny 1")
+		pass(time.Second)
+		f.SayAs("boss", "a", "5", "/status")
+		if text := notice(t, f.Kit, "5"); strings.Contains(text, "pproval") {
+			t.Errorf("after the answer the status is %q", text)
+		}
+	})
+}
+
+func shells() tools.Tool {
+	return tools.New("shell.exec", "A tool of a test.", tools.SideEffect,
+		func(context.Context, tools.Call, apptest.ToolArgs) (string, error) { return "ran", nil })
+}
+
+func TestWhyTellsTheJobsOfAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFamily(t, apptest.Options{Router: workers(2)}, map[string][]apptest.Reply{
+			"go":    {apptest.Asks(run("child"), run("aside", "background", true))},
+			"child": {apptest.Fails(fmt.Errorf("%w: no such model", corebot.ErrInvalid))},
+		})
+		f.Say("a", "1", "go")
+		pass(time.Hour)
+		f.Say("a", "2", "/why 1")
+		text := notice(t, f.Kit, "2")
+		for _, part := range []string{
+			"began job 1 (a child turn)", "job 1 ended: failed",
+			"began job 2 (a child turn in the background)", "job 2 ended: done",
+		} {
+			if !strings.Contains(text, part) {
+				t.Errorf("it tells %q, and lacks %q", text, part)
+			}
+		}
+		lives, err := f.Lives.Find(t.Context(), "corebot:job/1")
+		if err != nil || len(lives) != 1 || lives[0].Job == nil || lives[0].Job.Parent.MessageID != "1" ||
+			lives[0].Job.State != corebot.JobFailed {
+			t.Errorf("the message of the job is %+v, %v", lives, err)
+		}
+	})
+}
+
+// TestAChatThatIsResetMeanwhileGetsTheResult: the operator resets the chat while its job works.
+func TestAChatThatIsResetMeanwhileGetsTheResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFamily(t, apptest.Options{Router: workers(2)}, map[string][]apptest.Reply{
+			"go":    {apptest.Asks(run("child", "background", true))},
+			"child": {apptest.After(time.Minute, probe("x"))},
+		})
+		f.Say("a", "1", "go")
+		pass(time.Second)
+		if err := storage.NewChats(f.DB).Reset(t.Context(), apptest.Key("a")); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Minute)
+		if got := f.Transcript("a"); !slices.Contains(got, "assistant: Job 1 has a result:\n\ndone: child; seen") {
+			t.Errorf("the new session has %q", got)
+		}
+	})
+}
+
+// TestWhatANarrowedChildTurnCausesHasNoOtherTools: it makes a task, and asks another agent. A child turn whose tools
+// nobody has chosen narrows nothing.
+func TestWhatANarrowedChildTurnCausesHasNoOtherTools(t *testing.T) {
+	schedules := func(prompt, minute string) apptest.Reply {
+		return apptest.Asks(apptest.Call("t"+prompt, "tasks.schedule",
+			`{"kind":"once","spec":"2000-01-01T00:`+minute+`","prompt":"`+prompt+`"}`))
+	}
+	asks := func(content, wait string) apptest.Reply {
+		return apptest.Asks(apptest.Call("s"+content, "agent.send",
+			`{"agent":"helper","content":"`+content+`","wait":`+wait+`}`))
+	}
+	for name, narrow := range map[string]bool{"chosen": true, "all": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				call := run("child")
+				if narrow {
+					call = run("child", "tools", []string{"tasks.schedule", "agent.*", "web.search"})
+				}
+				o := apptest.Options{Router: workers(2)}
+				o.Tools = []tools.Tool{builtin.TasksSchedule(scheduler.Planner{})}
+				f := newFamily(t, o, map[string][]apptest.Reply{
+					"go":    {apptest.Asks(call)},
+					"child": {schedules("later", "05"), asks("noon?", "true"), asks("night?", "false")},
+					"later": {schedules("again", "10"), apptest.Asks(run("of the task")), probe("later")},
+				})
+				f.SayAs("root", "a", "1", "go")
+				pass(time.Hour)
+				f.WantEnd("1", corebot.EndAnswered)
+				if c := f.callers["later"]; (c.Tools != nil) != narrow {
+					t.Errorf("the run of the task has the tools %q alone", c.Tools)
+				}
+				for _, prompt := range []string{"later", "noon?", "night?", "again", "of the task", "done: night?"} {
+					offered, ran := f.offers[prompt]
+					if !ran {
+						t.Errorf("%q did not run: %q", prompt, f.Transcript("a"))
+					}
+					if slices.Contains(offered, "web.fetch") == narrow {
+						t.Errorf("%q is offered %q", prompt, offered)
+					}
+				}
+			})
+		})
+	}
+}
