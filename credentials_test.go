@@ -12,7 +12,7 @@ import (
 func TestCredentialsAreComparedInConstantTime(t *testing.T) {
 	for name, file := range map[string]string{
 		"same":    "channels/webhook/credentials.go",
-		"signs":   "channels/webhook/credentials.go",
+		"Signs":   "internal/signedpost/signature.go",
 		"guarded": "observability/server.go",
 		"Decide":  "policy/bootstrap.go",
 	} {

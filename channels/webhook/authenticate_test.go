@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/signedpost"
 )
 
 func TestWeakOrUnusableCredentialsAreRefused(t *testing.T) {
@@ -109,11 +110,11 @@ func (f *fixture) signed(method, path, body string, at time.Time) *http.Request 
 	f.t.Helper()
 	r := f.request(method, path, strings.NewReader(body))
 	r.Header.Del("Authorization")
-	key, err := parseSecret("test", testSecret)
+	key, err := signedpost.ParseKey("test", testSecret)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	key.sign(r.Header, "msg_1", at, []byte(body))
+	key.Sign(r.Header, "msg_1", at, []byte(body))
 	return r
 }
 
@@ -150,33 +151,35 @@ func TestASignatureThatDoesNotFitIsRefusedBeforeTheBodyIsParsed(t *testing.T) {
 				r.Body = readOnce(strings.Replace(goodBody, "hello",
 					"hullo", 1))
 			},
-			"another id": func(r *http.Request) { r.Header.Set(headerID, "msg_2") },
+			"another id": func(r *http.Request) { r.Header.Set(signedpost.HeaderID, "msg_2") },
 			"another time": func(r *http.Request) {
-				r.Header.Set(headerTimestamp,
+				r.Header.Set(signedpost.HeaderTimestamp,
 					strconv.FormatInt(now.Unix()+1, 10))
 			},
-			"no id":        func(r *http.Request) { r.Header.Del(headerID) },
-			"no time":      func(r *http.Request) { r.Header.Del(headerTimestamp) },
-			"no signature": func(r *http.Request) { r.Header.Del(headerSignature) },
-			"two ids":      func(r *http.Request) { r.Header.Add(headerID, "msg_1") },
+			"no id":        func(r *http.Request) { r.Header.Del(signedpost.HeaderID) },
+			"no time":      func(r *http.Request) { r.Header.Del(signedpost.HeaderTimestamp) },
+			"no signature": func(r *http.Request) { r.Header.Del(signedpost.HeaderSignature) },
+			"two ids":      func(r *http.Request) { r.Header.Add(signedpost.HeaderID, "msg_1") },
 			"two signature headers": func(r *http.Request) {
-				r.Header.Add(headerSignature,
-					r.Header.Get(headerSignature))
+				r.Header.Add(signedpost.HeaderSignature,
+					r.Header.Get(signedpost.HeaderSignature))
 			},
-			"a time that is no number": func(r *http.Request) { r.Header.Set(headerTimestamp, "now") },
-			"a negative time":          func(r *http.Request) { r.Header.Set(headerTimestamp, "-9223372036854775808") },
+			"a time that is no number": func(r *http.Request) { r.Header.Set(signedpost.HeaderTimestamp, "now") },
+			"a negative time": func(r *http.Request) {
+				r.Header.Set(signedpost.HeaderTimestamp, "-9223372036854775808")
+			},
 			"another scheme": func(r *http.Request) {
-				r.Header.Set(headerSignature,
-					"v2"+r.Header.Get(headerSignature)[2:])
+				r.Header.Set(signedpost.HeaderSignature,
+					"v2"+r.Header.Get(signedpost.HeaderSignature)[2:])
 			},
 			"no scheme": func(r *http.Request) {
-				r.Header.Set(headerSignature,
-					r.Header.Get(headerSignature)[3:])
+				r.Header.Set(signedpost.HeaderSignature,
+					r.Header.Get(signedpost.HeaderSignature)[3:])
 			},
-			"an empty signature": func(r *http.Request) { r.Header.Set(headerSignature, "v1,") },
+			"an empty signature": func(r *http.Request) { r.Header.Set(signedpost.HeaderSignature, "v1,") },
 			"a shorter signature": func(r *http.Request) {
-				r.Header.Set(headerSignature,
-					r.Header.Get(headerSignature)[:27])
+				r.Header.Set(signedpost.HeaderSignature,
+					r.Header.Get(signedpost.HeaderSignature)[:27])
 			},
 		} {
 			r := f.signed("POST", pathPost, goodBody, now)
@@ -250,85 +253,4 @@ func TestACredentialThatIsReplacedWhileTheBodyComesIsRefused(t *testing.T) {
 			t.Error("the message came in")
 		}
 	})
-}
-
-// The signatures were made by the library of the Standard Webhooks project, version 0.0.1 for Go.
-func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
-	key, err := parseSecret("test", testSecret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for body, want := range map[string]string{
-		`{"id":"m1","chatId":"c","content":"häl.lo"}`: "v1,8ZWL73fgjfIxgX1aUlhDdDRHHh6PxCsYPWE/NOT/fRI=",
-		"": "v1,0Bakx3cXcj5e0uXNQYjw8fF//HqmbvPpqHN1hDogE1Y=",
-	} {
-		at := time.Unix(1_700_000_000, 0)
-		h := http.Header{}
-		key.sign(h, "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", at, []byte(body))
-		if got := h.Get("webhook-signature"); got != want {
-			t.Errorf("%q: signed %s, want %s", body, got, want)
-		}
-		h.Set("webhook-signature", "v1a,"+want[3:]+" v1,AAAA "+want+" v1,BBBB")
-		s, err := readSignature(h, at)
-		if err != nil || !s.signs(key, []byte(body)) {
-			t.Errorf("%q: a right signature among others is refused (%v)", body, err)
-		}
-	}
-}
-
-func TestIdsOfAnyTextTravelInAHeaderAndStayDifferent(t *testing.T) {
-	seen := map[string]string{}
-	for _, id := range []string{"m1/1/0", "msg_1", " m", "m ", "m", "%20m", "+m", "ä", "%C3%A4", "a.b", "\"", "😀"} {
-		got := headerSafe(id)
-		if other, ok := seen[got]; ok {
-			t.Errorf("%q and %q are both %q", id, other, got)
-		}
-		seen[got] = id
-		if strings.TrimSpace(got) != got || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r > '~' }) {
-			t.Errorf("%q becomes %q", id, got)
-		}
-	}
-	if headerSafe("m1/1/0") != "m1/1/0" {
-		t.Error("an ordinary id is changed")
-	}
-}
-
-// FuzzSignature: whatever the headers say, only the key's own signature is one.
-func FuzzSignature(f *testing.F) {
-	key, err := parseSecret("test", testSecret)
-	if err != nil {
-		f.Fatal(err)
-	}
-	h := http.Header{}
-	now := time.Unix(1_700_000_000, 0)
-	key.sign(h, "msg", now, []byte("{}"))
-	f.Add(h.Get(headerID), h.Get(headerTimestamp), h.Get(headerSignature), []byte("{}"))
-	f.Add("msg", h.Get(headerTimestamp), strings.Replace(h.Get(headerSignature), "2W", "2\rW", 1), []byte("{}"))
-	f.Add("", "", "", []byte{})
-	f.Add("m", "1700000300", "v1,AAAA v1a,B v1,", []byte("x"))
-	f.Add("m", "9223372036854775807", "v1", []byte("x"))
-	f.Fuzz(func(t *testing.T, id, timestamp, candidates string, body []byte) {
-		h := http.Header{headerID: {id}, headerTimestamp: {timestamp}, headerSignature: {candidates}}
-		s, err := readSignature(h, now)
-		if err != nil {
-			return
-		}
-		seconds, err := strconv.ParseInt(timestamp, 10, 64)
-		if err != nil || seconds < now.Unix()-300 || seconds > now.Unix()+300 {
-			t.Fatalf("the time %q is let in", timestamp)
-		}
-		right := "v1," + base64.StdEncoding.EncodeToString(key.mac(id, timestamp, body))
-		if got, want := s.signs(key, body), contains(candidates, right); got != want {
-			t.Fatalf("signs says %v, and the right one is there: %v", got, want)
-		}
-	})
-}
-
-func contains(candidates, one string) bool {
-	for _, c := range strings.Split(candidates, " ") {
-		if c == one {
-			return true
-		}
-	}
-	return false
 }

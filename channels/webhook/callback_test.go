@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/signedpost"
 )
 
 // receiver is the other side of a callback, in memory.
@@ -37,13 +38,12 @@ func withCallback(t *testing.T, answer http.HandlerFunc) (*fixture, *receiver) {
 	t.Helper()
 	f := start(t, Options{Callback: callbackAddress, CallbackSecret: testSecret})
 	other, network := &receiver{answer: answer}, llmtest.NewListener()
-	transport := f.callback.client.Transport.(*http.Transport)
-	transport.DialContext = network.DialContext
+	f.callback.target.Dial(network.DialContext)
 	server := &http.Server{Handler: other}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(network) }()
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
+		f.callback.target.Close()
 		_ = server.Close()
 		<-done
 	})
@@ -63,14 +63,14 @@ func TestAReplyIsPushedSigned(t *testing.T) {
 		if page := f.outboundPage(""); len(page.Messages) != 1 {
 			t.Errorf("the mailbox has %+v", page)
 		}
-		key, err := parseSecret("test", testSecret)
+		key, err := signedpost.ParseKey("test", testSecret)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, r := range other.got {
-			s, err := readSignature(r.Header, time.Now())
-			if err != nil || !s.signs(key, []byte(other.bodies[i])) || s.id != "m/1/0" {
-				t.Errorf("the signature of %q is no good: %v", s.id, err)
+			s, err := signedpost.Read(r.Header, time.Now())
+			if err != nil || !s.Signs(key, []byte(other.bodies[i])) || r.Header.Get(signedpost.HeaderID) != "m/1/0" {
+				t.Errorf("the signature of %q is no good: %v", r.Header.Get(signedpost.HeaderID), err)
 			}
 			var body map[string]string
 			if err := json.Unmarshal([]byte(other.bodies[i]), &body); err != nil {
@@ -157,7 +157,7 @@ func TestAPushHasFifteenSecondsAndNeverShowsItsAddress(t *testing.T) {
 			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
-		wantTook(t, began, pushTime)
+		wantTook(t, began, signedpost.Time)
 		if strings.Contains(err.Error(), "callback.test") || strings.Contains(err.Error(), "in-the-address") {
 			t.Errorf("the error shows the address: %v", err)
 		}
@@ -185,10 +185,10 @@ func TestAPushGoesThroughNoProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	var dialled string
-	c.client.Transport.(*http.Transport).DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
+	c.target.Dial(func(_ context.Context, _, address string) (net.Conn, error) {
 		dialled = address
 		return nil, errors.New("no network")
-	}
+	})
 	if err := c.push(t.Context(), reply("c", "m", "x")); err == nil || dialled != "callback.test:80" {
 		t.Errorf("dialled %s, %v", dialled, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/signedpost"
 	"github.com/corebot/corebot/internal/strictjson"
 )
 
@@ -255,7 +256,7 @@ func checkMedia(h http.Header) *problem {
 				"Content-Encoding must be identity: compressed bodies are not read")
 		}
 	}
-	value, _ := only(h, "Content-Type")
+	value, _ := signedpost.Only(h, "Content-Type")
 	if value == "application/json" {
 		return nil
 	}

@@ -50,7 +50,7 @@ func TestPushesThatNobodyAnswersHoldUpNoOtherChat(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{Callback: callbackAddress, CallbackSecret: testSecret})
 		other, network := &selective{taken: map[string]time.Time{}}, llmtest.NewListener()
-		f.callback.client.Transport.(*http.Transport).DialContext = network.DialContext
+		f.callback.target.Dial(network.DialContext)
 		server := &http.Server{Handler: other}
 		served := make(chan struct{})
 		go func() { defer close(served); _ = server.Serve(network) }()
@@ -70,7 +70,7 @@ func TestPushesThatNobodyAnswersHoldUpNoOtherChat(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			f.callback.client.CloseIdleConnections()
+			f.callback.target.Close()
 			_ = server.Close()
 			<-served
 		})

@@ -194,7 +194,7 @@ func (w *Webhook) IdempotentSend() {}
 // Close frees the port, also of a webhook that was never run. It may be called twice, and after Run.
 func (w *Webhook) Close() error {
 	if w.callback != nil {
-		w.callback.client.CloseIdleConnections()
+		w.callback.target.Close()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

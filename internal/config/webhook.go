@@ -1,21 +1,17 @@
 package config
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/listen"
+	"github.com/corebot/corebot/internal/signedpost"
 )
 
 // minCredential is the least length of a token, and of the key in a signing secret, in bytes: 128 bits cannot be
 // guessed.
 const minCredential = 16
-
-// signingPrefix begins a secret of Standard Webhooks.
-const signingPrefix = "whsec_"
 
 // How to make credentials, for hints.
 const (
@@ -46,7 +42,7 @@ func (w Webhook) validate() error {
 			minCredential), makeToken)
 	}
 	if secret != "" {
-		if err := checkSigningSecret("webhook.secret", secret); err != nil {
+		if _, err := signedpost.ParseKey("webhook.secret", secret); err != nil {
 			return err
 		}
 	}
@@ -68,22 +64,6 @@ func (w Webhook) validateCallback() error {
 		return corebot.WithHint(errors.New("webhook.callback_url is set, and webhook.callback_secret is not"),
 			"set webhook.callback_secret; "+makeSecret)
 	}
-	return checkSigningSecret("webhook.callback_secret", w.CallbackSecret.Reveal())
-}
-
-// checkSigningSecret refuses what is not whsec_ and then base64 of a key that is long enough.
-func checkSigningSecret(key, secret string) error {
-	text, prefixed := strings.CutPrefix(secret, signingPrefix)
-	if !prefixed {
-		return corebot.WithHint(fmt.Errorf("%s does not begin with %s", key, signingPrefix), makeSecret)
-	}
-	decoded, err := base64.StdEncoding.Strict().DecodeString(text)
-	switch {
-	case err != nil: // not wrapped: it tells about the secret
-		return corebot.WithHint(fmt.Errorf("%s is not base64 after %s", key, signingPrefix), makeSecret)
-	case len(decoded) < minCredential:
-		return corebot.WithHint(fmt.Errorf("%s is base64 of %d bytes, and the least is %d", key, len(decoded),
-			minCredential), makeSecret)
-	}
-	return nil
+	_, err := signedpost.ParseKey("webhook.callback_secret", w.CallbackSecret.Reveal())
+	return err
 }
