@@ -199,6 +199,19 @@ type Result struct {
 	NewSession    bool // the chat's history begins anew after this turn
 
 	Command AuditEvent // a chat command that was denied, or that changed files; zero: none
+
+	// Cause is why the message became a dead letter, if its notice can be grouped with the notices of others of the
+	// same cause in the same chat; see [DeadNotice].
+	Cause string
+}
+
+// DeadNotice is one notice about several dead letters of one cause in a chat.
+type DeadNotice struct {
+	Key   Key
+	Cause string // empty: several causes
+	Count int    // letters of which the chat has not been told
+	RunID string // of the last of them
+	Last  string // the id of its message
 }
 
 // Head is the message that a conversation works on or waits for.

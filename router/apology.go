@@ -30,8 +30,28 @@ func (r *Router) deadLetter(ctx context.Context, d corebot.Delivery, o corebot.O
 		actions = []corebot.Action{corebot.RetryAction(d.Message.ID)}
 	}
 	told := notice(d, "gave-up", strings.Join(text, " "), corebot.NoticeGaveUp, actions...)
+	cause := ""
+	if d.Damaged == nil && told.Key == d.Message.Key && r.opts.Groups != nil && r.opts.Groups(told.Key.Channel) {
+		cause = whyGivenUp(d, o)
+	}
 	begins := d.Opens() && d.Damaged == nil // nobody knows whether the sender of a damaged message may begin a session
-	return corebot.Result{Outcome: o, Spent: spent, NewSession: begins, Replies: []corebot.Message{told}}
+	return corebot.Result{Outcome: o, Spent: spent, NewSession: begins, Replies: []corebot.Message{told}, Cause: cause}
+}
+
+// ToldTogether is the notice about several dead letters of one cause in a chat.
+func ToldTogether(n corebot.DeadNotice) corebot.Message {
+	text, why := fmt.Sprintf("%d more messages could not be answered", n.Count), n.Cause
+	if n.Count == 1 {
+		text = "1 more message could not be answered"
+	}
+	if why == "" {
+		why = "there are several reasons."
+	}
+	return corebot.TextNotice(n.Key, n.RunID+"/together", n.Last, fmt.Sprintf("%s: %s /dead lists them. Send "+
+		"\"/retry all\" to have them tried again.", text, why), corebot.Notice{
+		Kind:    corebot.NoticeGaveUp,
+		Actions: []corebot.Action{{Name: "retry-all", Label: "Try all again", Command: "/retry " + allLetters}},
+	})
 }
 
 // unstored makes a message a dead letter at once because the database will never store its turn's result. If the notice

@@ -126,8 +126,8 @@ const allLetters = "all"
 // lettersShown is how many dead letters /dead shows.
 const lettersShown = 10
 
-// ofWhom are the dead letters of a chat that the sender of a command may see and change: his own, or all of them if he
-// may act on messages of others. by is the command's audit event.
+// ofWhom are the dead letters of a chat that the sender of a command may see and change. They are his own, or all of
+// them if he may act on messages of others. by is the command's audit event.
 func (r *Router) ofWhom(ctx context.Context, m corebot.Message, c corebot.Command) (of corebot.ChatLetters,
 	by corebot.AuditEvent, err error,
 ) {

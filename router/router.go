@@ -122,6 +122,9 @@ type Options struct {
 	Contexts Contexts // for /context; nil: it tells nothing
 	Waits    Waits    // for /resume; nil: nothing waits
 	Jobs     Jobs     // for /jobs and /stop JOB; nil: there are none
+	// Groups says whether notices of dead letters are grouped in the chats of a kind of channel. People read them
+	// there, and no program waits for the answer to each message. Nil: nowhere.
+	Groups   func(channel string) bool
 	Programs Programs // in the background, which a /stop ends too; nil: there are none
 	Live     *live.Hub
 	Log      zerolog.Logger

@@ -88,6 +88,7 @@ type DB struct {
 	pools      atomic.Pointer[[]corebot.Pool]   // that metrics show while they are empty, too
 	said       chan struct{}                    // signals that the history has grown; holds one signal
 	planned    chan struct{}                    // signals that due times of tasks have changed; holds one signal
+	grouped    chan struct{}                    // signals that notices of dead letters are grouped; holds one signal
 	replaying  chan struct{}                    // signals that a replay of many is open; holds one signal
 	taskEnds   int                              // failed runs in a row that pause a task; 0: any number
 	between    chan func(*writer)               // what the writer runs between two transactions
@@ -115,9 +116,9 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		taskEnds:  o.TaskFailures,
 		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
 		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
-		replaying: make(chan struct{}, 1),
-		between:   make(chan func(*writer)),
-		stopped:   make(chan struct{}), drained: make(chan struct{}),
+		replaying: make(chan struct{}, 1), grouped: make(chan struct{}, 1),
+		between: make(chan func(*writer)),
+		stopped: make(chan struct{}), drained: make(chan struct{}),
 	}
 	db.accounting.Store(&o.Accounting)
 	if db.lock, err = lockDir(dir); err != nil {
@@ -202,6 +203,12 @@ func signal(to chan<- struct{}) {
 	select {
 	case to <- struct{}{}:
 	default: // a signal is pending already
+	}
+}
+
+func signalIf(changed bool, to chan<- struct{}) {
+	if changed {
+		signal(to)
 	}
 }
 

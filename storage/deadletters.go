@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // DeadLetters stores the dead letters. None is ever dropped silently: every change leaves an audit event in its own
@@ -309,4 +310,135 @@ func (l *DeadLetters) auditTx(t *tx, d letter, change string, detail map[string]
 	}
 	e.Event, e.Outcome, e.Args = "dead_letter."+change, corebot.OutcomeSuccess, string(args)
 	return auditTx(t, []corebot.AuditEvent{e})
+}
+
+// Notices of dead letters of one cause in one chat are grouped once there are many. A chat is told of the first
+// [loneNotices] at once, and of further ones together when a window ends. The windows grow while the flood goes on. A
+// window that ends without another dead letter is forgotten. Nothing is lost over a restart: the counts are rows.
+const (
+	loneNotices = 3
+	firstWindow = time.Minute
+	lastWindow  = 10 * time.Minute
+	maxCauses   = 8 // of one chat; further causes are grouped as one
+	toldAtOnce  = 20
+)
+
+var (
+	selectGrouped = &query{`SELECT shown, counted FROM dead_notices WHERE agent = ? AND channel = ? AND account = ?
+		AND chat = ? AND thread = ? AND cause = ?`}
+	countGrouped = &query{`SELECT COUNT(*) FROM dead_notices WHERE agent = ? AND channel = ? AND account = ?
+		AND chat = ? AND thread = ?`}
+	putGrouped = &query{`INSERT INTO dead_notices (agent, channel, account, chat, thread, cause, shown, counted,
+		last_id, last, rounds, due_at) VALUES (?, ?, ?, ?, ?, ?, 1, 0, '', '', 0, ?)`}
+	showGrouped = &query{`UPDATE dead_notices SET shown = shown + 1 WHERE agent = ? AND channel = ? AND account = ?
+		AND chat = ? AND thread = ? AND cause = ?`}
+	addGrouped = &query{`UPDATE dead_notices SET counted = counted + 1, last_id = ?, last = ? WHERE agent = ?
+		AND channel = ? AND account = ? AND chat = ? AND thread = ? AND cause = ?`}
+	nextGrouped = &query{`SELECT MIN(due_at) FROM dead_notices`}
+	dueGrouped  = &query{`SELECT agent, channel, account, chat, thread, cause, counted, last_id, last, rounds
+		FROM dead_notices WHERE due_at <= ? OR due_at > ? ORDER BY due_at LIMIT ? + 0`}
+	tellGrouped = &query{`UPDATE dead_notices SET counted = 0, shown = ?, rounds = rounds + 1, due_at = ?
+		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ? AND cause = ?`}
+	endGrouped = &query{`DELETE FROM dead_notices WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+		AND thread = ? AND cause = ?`}
+)
+
+// groupDeadTx says whether a reply is a notice of a dead letter that the chat is told of later, together with others.
+func groupDeadTx(t *tx, r corebot.Result, notice *parcel) (grouped bool, err error) {
+	if r.Cause == "" || notice.Notice == nil || notice.Notice.Kind != corebot.NoticeGaveUp {
+		return false, nil
+	}
+	k, cause := notice.Key, runes.Head(r.Cause, maxCause)
+	place := []any{k.Agent, k.Channel, k.Account, k.Chat, k.Thread}
+	shown, counted, causes := 0, 0, 0
+	known, err := t.one(selectGrouped, []any{&shown, &counted}, append(place, cause)...)
+	if err == nil && !known {
+		_, err = t.one(countGrouped, []any{&causes}, place...)
+		if causes >= maxCauses {
+			cause = ""
+			known, err = t.one(selectGrouped, []any{&shown, &counted}, append(place, cause)...)
+		}
+	}
+	place = append(place, cause)
+	switch {
+	case err != nil:
+		return false, err
+	case !known:
+		t.grouped = true
+		_, err = t.exec(putGrouped, append(place, t.now.Add(firstWindow))...)
+	case shown < loneNotices:
+		_, err = t.exec(showGrouped, place...)
+	default:
+		grouped = true
+		_, err = t.exec(addGrouped, append([]any{notice.ID, notice.InReplyTo}, place...)...)
+	}
+	return grouped, err
+}
+
+// RunNotices tells chats of several dead letters at once, until ctx ends. notice words what a chat is told.
+func (l *DeadLetters) RunNotices(ctx context.Context, notice func(corebot.DeadNotice) corebot.Message) error {
+	for ctx.Err() == nil {
+		wait, err := l.tellGroups(ctx, notice)
+		if err != nil {
+			wait = firstWindow
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
+			l.db.log.Warn().Err(err).Msg("chats are told of their dead letters later")
+		}
+		select {
+		case <-l.db.grouped:
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// tellGroups tells the chats whose windows have ended, and says how long the next window lasts.
+func (l *DeadLetters) tellGroups(ctx context.Context, notice func(corebot.DeadNotice) corebot.Message) (time.Duration,
+	error,
+) {
+	err := l.db.write(ctx, "dead.notices", func(t *tx) error { return tellGroupsTx(t, notice) })
+	if err != nil {
+		return 0, err
+	}
+	var next time.Time
+	if _, err := l.db.reader.one(ctx, nextGrouped, []any{moment{&next}}); err != nil || next.IsZero() {
+		return noReplay, err
+	}
+	return min(max(next.Sub(l.db.clock.now()), time.Millisecond), lastWindow), nil
+}
+
+// tellGroupsTx ends windows. A time that is further ahead than any window is of a clock that was set back since.
+func tellGroupsTx(t *tx, notice func(corebot.DeadNotice) corebot.Message) error {
+	type group struct {
+		corebot.DeadNotice
+		rounds int
+	}
+	var due []group
+	err := t.each(dueGrouped, func(s scanner) error {
+		var g group
+		k := &g.Key
+		err := s.Scan(&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread, &g.Cause, &g.Count, &g.RunID, &g.Last,
+			&g.rounds)
+		due = append(due, g)
+		return err
+	}, t.now, t.now.Add(lastWindow), toldAtOnce)
+	for _, g := range due {
+		k := g.Key
+		place := []any{k.Agent, k.Channel, k.Account, k.Chat, k.Thread, g.Cause}
+		switch {
+		case err != nil:
+			return err
+		case g.Count == 0:
+			_, err = t.exec(endGrouped, place...)
+			continue
+		}
+		told := pack([]corebot.Message{notice(g.DeadNotice)})
+		if err = noticeTx(t, &told[0], 0); err == nil {
+			window := min(firstWindow<<min(g.rounds+1, 10), lastWindow)
+			_, err = t.exec(tellGrouped, append([]any{loneNotices, t.now.Add(window)}, place...)...)
+		}
+	}
+	return err
 }

@@ -85,6 +85,12 @@ func (l *Ledger) CommitAndClaim(ctx context.Context, d corebot.Delivery, r coreb
 			return err
 		}
 		for i := range replies {
+			if grouped, err := groupDeadTx(t, r, &replies[i]); err != nil || grouped {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 			lim := corebot.Limits{}
 			// to an agent: it counts as any message that waits, and is never refused
 			if replies[i].Direction == corebot.Inbound {

@@ -29,6 +29,7 @@ type tx struct {
 	stopped  []int64          // lives of jobs that were stopped
 	clients  MailClients      // of the mailbox; nil: none
 	planned  bool             // due times of tasks have changed
+	grouped  bool             // a chat is to be told of several dead letters at once
 	queueing corebot.Queueing // where a chat has no setting of its own
 	tally    *tally           // the counters as of the last commit; nil: nothing is counted
 	counted  map[series]int64 // what this transaction adds to them

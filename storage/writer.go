@@ -382,11 +382,10 @@ func (w *writer) tell(t *tx, err error) {
 	if t.granted { // whatever the error: the change can have happened
 		w.db.roles.forget()
 	}
-	if t.said && err == nil {
-		signal(w.db.said)
-	}
-	if t.planned && err == nil {
-		signal(w.db.planned)
+	if err == nil {
+		signalIf(t.said, w.db.said)
+		signalIf(t.grouped, w.db.grouped)
+		signalIf(t.planned, w.db.planned)
 	}
 	if err == nil {
 		for _, k := range t.posted {

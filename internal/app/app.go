@@ -298,6 +298,9 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},
 			lifecycle.Service{Name: "replays", Run: storage.NewDeadLetters(a.Store).RunReplays},
+			lifecycle.Service{Name: "notices", Run: func(ctx context.Context) error {
+				return storage.NewDeadLetters(a.Store).RunNotices(ctx, router.ToldTogether)
+			}},
 			lifecycle.Service{Name: "channels", Run: a.receive},
 			lifecycle.Service{Name: "watchdog", Run: a.watchdog.Run},
 			lifecycle.Service{Name: "systemd", Run: a.tellSystemd})

@@ -113,6 +113,11 @@ func ExplainConfig(home string) (config.Explanation, error) {
 // ConfigSchema describes the settings file.
 func ConfigSchema() any { return config.Schema(networkSettings(Networks())...) }
 
+// isNetwork says whether a kind of channel is a chat network, in whose chats people read.
+func (a *App) isNetwork(name string) bool {
+	return slices.ContainsFunc(kinds(a.networks), func(k channels.Kind) bool { return k.Name == name && k.Network })
+}
+
 // untrusted names what taints turns, by the kinds whose messages do.
 func (a *App) untrusted() map[string]string {
 	all := map[string]string{}

@@ -128,7 +128,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Pairings: storage.NewPairings(a.Store),
 		Contexts: a.agents, Versions: a.versions(), Reverter: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
-		Redact: a.redactor.Text, Programs: a.programs,
+		Redact: a.redactor.Text, Programs: a.programs, Groups: a.isNetwork,
 	})
 	return err
 }

@@ -45,6 +45,7 @@
 -- has 0068_open_tasks.sql
 -- has 0069_jobs_noted.sql
 -- has 0070_replays.sql
+-- has 0071_dead_notices.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -521,6 +522,22 @@ CREATE TABLE replays (
 ) STRICT;
 CREATE UNIQUE INDEX replays_open ON replays (ended_at) WHERE ended_at = 0;
 CREATE INDEX message_life_dead_by_id ON message_life (id) WHERE "end" = 'dead';
+CREATE TABLE dead_notices (
+  agent   TEXT    NOT NULL,
+  channel TEXT    NOT NULL,
+  account TEXT    NOT NULL,
+  chat    TEXT    NOT NULL,
+  thread  TEXT    NOT NULL,
+  cause   TEXT    NOT NULL, -- in the sentence for everybody; empty: further causes of the chat
+  shown   INTEGER NOT NULL, -- notices of single letters
+  counted INTEGER NOT NULL, -- letters of which the chat has not been told yet
+  last_id TEXT    NOT NULL, -- the run of the last of them
+  last    TEXT    NOT NULL, -- the id of its message
+  rounds  INTEGER NOT NULL, -- notices of several letters
+  due_at  INTEGER NOT NULL,
+  PRIMARY KEY (agent, channel, account, chat, thread, cause)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dead_notices_due ON dead_notices (due_at);
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -571,8 +588,9 @@ INSERT INTO goose_db_version VALUES (45, 67, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (46, 68, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (47, 69, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 48);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 49);
