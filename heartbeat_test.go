@@ -1,6 +1,10 @@
 package corebot
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"unicode"
+)
 
 func TestACalmAnswerOfAHeartbeatSaysNothing(t *testing.T) {
 	for answer, want := range map[string]string{
@@ -36,4 +40,36 @@ func TestAHeartbeatPageWithoutTasksAsksForNothing(t *testing.T) {
 			t.Errorf("%q: %q, want %q", page, got, want)
 		}
 	}
+}
+
+func FuzzACalmAnswerLosesNothingElse(f *testing.F) {
+	for _, answer := range []string{
+		"**HEARTBEAT_OK**", "The disk is full. HEARTBEAT_OK", "HEARTBEAT_OK\xff", "'!HEARTBEAT_OK",
+	} {
+		f.Add(answer)
+	}
+	f.Fuzz(func(t *testing.T, answer string) {
+		rest := WithoutCalm(answer)
+		if !strings.Contains(answer, rest) {
+			t.Fatalf("%q is left as %q", answer, rest)
+		}
+		if again := WithoutCalm(rest); again != rest {
+			t.Fatalf("%q is left as %q, and then as %q", answer, rest, again)
+		}
+		if !strings.Contains(answer, Calm) && strings.ContainsFunc(answer, unicode.IsLetter) && rest == "" {
+			t.Fatalf("%q is lost", answer)
+		}
+	})
+}
+
+func FuzzAHeartbeatPageIsAPartOfItself(f *testing.F) {
+	for _, page := range []string{"# Heartbeat\n- look", "<!-- a -->look<!-- b", "<!--<!---->-->"} {
+		f.Add(page)
+	}
+	f.Fuzz(func(t *testing.T, page string) {
+		asks := HeartbeatTasks(page)
+		if len(asks) > len(page) || asks != strings.TrimSpace(asks) {
+			t.Fatalf("%q asks for %q", page, asks)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package corebot
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -99,6 +100,23 @@ func FuzzAPromptIsShownInOneShortLine(f *testing.F) {
 		if len(shown) > maxJobShown+len("…") || strings.Contains(shown, "\n") ||
 			utf8.ValidString(prompt) && !utf8.ValidString(shown) {
 			t.Errorf("%q is shown as %q", prompt, shown)
+		}
+	})
+}
+
+func FuzzANumberIsReadAsItIsSaid(f *testing.F) {
+	for _, s := range []string{"7", "#7", "-1", "99999999999999999999", "+7", "0x7"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		job, err := ParseJobID(s)
+		wait, failed := ParseWaitID(s)
+		if job != wait || (err == nil) != (failed == nil) || (err == nil) != (job > 0) ||
+			err != nil && !errors.Is(err, ErrInvalid) {
+			t.Fatalf("%q is job %d, %v, and wait %d, %v", s, job, err, wait, failed)
+		}
+		if again, _ := ParseJobID(fmt.Sprint("#", job)); job > 0 && again != job {
+			t.Fatalf("job %d is read as %d", job, again)
 		}
 	})
 }

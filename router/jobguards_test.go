@@ -203,23 +203,45 @@ func TestWhyTellsTheJobsOfAMessage(t *testing.T) {
 	})
 }
 
-// TestAChatThatIsResetMeanwhileGetsTheResult: the operator resets the chat while its job works.
-func TestAChatThatIsResetMeanwhileGetsTheResult(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFamily(t, apptest.Options{Router: workers(2)}, map[string][]apptest.Reply{
-			"go":    {apptest.Asks(run("child", "background", true))},
-			"child": {apptest.After(time.Minute, probe("x"))},
-		})
-		f.Say("a", "1", "go")
-		pass(time.Second)
-		if err := storage.NewChats(f.DB).Reset(t.Context(), apptest.Key("a")); err != nil {
-			t.Fatal(err)
+// TestAChatThatIsResetOrDeletedMeanwhileGetsTheResult: nothing but the result stands in its new session.
+func TestAChatThatIsResetOrDeletedMeanwhileGetsTheResult(t *testing.T) {
+	for how, change := range map[string]func(*testing.T, *family) error{
+		"reset": func(t *testing.T, f *family) error {
+			return storage.NewChats(f.DB).Reset(t.Context(), apptest.Key("a"))
+		},
+		"deleted": func(_ *testing.T, f *family) error { // as retention does
+			f.Alter("DELETE FROM history")
+			f.Alter("DELETE FROM chats")
+			return nil
+		},
+	} {
+		for _, background := range []bool{true, false} {
+			t.Run(fmt.Sprint(how, background), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFamily(t, apptest.Options{Router: workers(2)}, map[string][]apptest.Reply{
+						"go":    {apptest.Asks(run("child", "background", background))},
+						"child": {apptest.After(time.Minute, probe("x"))},
+					})
+					f.Say("a", "0", "hello")
+					pass(time.Second)
+					f.Say("a", "1", "go")
+					pass(time.Second)
+					if err := change(t, f); err != nil {
+						t.Fatal(err)
+					}
+					pass(2 * time.Minute)
+					f.WantEnd("1", corebot.EndAnswered)
+					want := "assistant: Job 1 has a result:\n\ndone: child; seen"
+					if !background {
+						want = "assistant: done: go; done: child; seen"
+					}
+					if got := f.Transcript("a"); !slices.Contains(got, want) {
+						t.Errorf("the history is %q", got)
+					}
+				})
+			})
 		}
-		pass(2 * time.Minute)
-		if got := f.Transcript("a"); !slices.Contains(got, "assistant: Job 1 has a result:\n\ndone: child; seen") {
-			t.Errorf("the new session has %q", got)
-		}
-	})
+	}
 }
 
 // TestWhatANarrowedChildTurnCausesHasNoOtherTools: it makes a task, and asks another agent. A child turn whose tools

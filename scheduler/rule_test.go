@@ -287,3 +287,23 @@ func FuzzWhen(f *testing.F) {
 		}
 	})
 }
+
+func FuzzAReminderIsDueLaterOrRefused(f *testing.F) {
+	for _, text := range []string{"10m tea", "18:30 call Ann", "2026-12-24 18:00 party", "1m", " tea", "99999h x"} {
+		f.Add(text, "Europe/Berlin", int64(1_790_000_000))
+	}
+	f.Fuzz(func(t *testing.T, text, zone string, unix int64) {
+		now := time.Unix(unix%(1<<33), 0)
+		task, err := Planner{Default: zone}.Reminder(text, now)
+		if err != nil {
+			if !errors.Is(err, corebot.ErrInvalid) || corebot.HintOf(err) == "" {
+				t.Fatalf("%v has no hint", err)
+			}
+			return
+		}
+		said, ok := strings.CutPrefix(task.Prompt, ReminderPrompt)
+		if !ok || said == "" || !strings.Contains(text, said) || !task.NextRun.After(now) {
+			t.Fatalf("%q is %+v", text, task)
+		}
+	})
+}

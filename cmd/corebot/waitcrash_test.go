@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,28 +11,47 @@ import (
 	"time"
 )
 
+var waitCycles = flag.Int("wait.cycles", 22, "how often the program is killed at a step of a call that waits")
+
+// waitSteps are the steps of calls that wait, in turn with the calls. The first is no step: the program is killed while
+// the call waits.
+func waitSteps() (steps [][2]string) {
+	wakes := []string{
+		"", "wait.before#2", "wait.after#2", "step.tool.done.before", "step.tool.done.after", "turn.before#2",
+		"turn.after#2",
+	}
+	for _, s := range []struct {
+		call   string
+		points []string
+	}{
+		{`/tool wait.word {"for":"it"}`, slices.Concat(waitBegins, wordComes, wakes)},
+		{`/tool wait.until {"duration":"2s"}`, slices.Concat(waitBegins[1:2], wakes)},
+		{`/tool wait.until {"duration":"61s"}`, wordComes},
+	} {
+		for _, point := range s.points {
+			steps = append(steps, [2]string{s.call, point})
+		}
+	}
+	return steps
+}
+
+var (
+	waitBegins = []string{"wait.before#1", "wait.after#1", "turn.before#1", "turn.after#1"}
+	wordComes  = []string{"resume.before", "resume.after"}
+)
+
 // TestKilledWhileACallWaitsItIsWokenOnce kills the daemon where a call begins to wait, while it waits, where its word
 // or its time comes, where it wakes, and where its turn ends. Each time it starts the daemon again (guarantees G1 to
 // G6).
 func TestKilledWhileACallWaitsItIsWokenOnce(t *testing.T) {
 	t.Parallel()
-	begins := []string{"wait.before#1", "wait.after#1", "turn.before#1", "turn.after#1"}
-	wakes := []string{
-		"", "wait.before#2", "wait.after#2", "step.tool.done.before", "step.tool.done.after", "turn.before#2",
-		"turn.after#2",
-	}
-	comes := []string{"resume.before", "resume.after"}
-	for call, points := range map[string][]string{
-		`/tool wait.word {"for":"it"}`:        slices.Concat(begins, comes, wakes),
-		`/tool wait.until {"duration":"2s"}`:  slices.Concat(begins[1:2], wakes),
-		`/tool wait.until {"duration":"61s"}`: comes,
-	} {
-		for _, point := range points {
-			t.Run(strings.Fields(call)[1]+" at "+point, func(t *testing.T) {
-				t.Parallel()
-				waitAndKill(t, call, point, slices.Contains(begins, point))
-			})
-		}
+	steps := waitSteps()
+	for cycle := range *waitCycles {
+		call, point := steps[cycle%len(steps)][0], steps[cycle%len(steps)][1]
+		t.Run(fmt.Sprintf("%s at %s/%d", strings.Fields(call)[1], point, cycle/len(steps)), func(t *testing.T) {
+			t.Parallel()
+			waitAndKill(t, call, point, slices.Contains(waitBegins, point))
+		})
 	}
 }
 

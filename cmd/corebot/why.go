@@ -109,7 +109,11 @@ func eventsOf(l corebot.Life) []event {
 	add(l.EndedAt, "ended: %s%s", l.End, tokensOf(l))
 	for _, r := range l.Replies {
 		if j := r.Job; j != nil {
-			add(r.PublishedAt, "%s begun: message %s, now %s", j, printable(r.MessageID), r.State)
+			now := ""
+			if r.End == "" {
+				now = ", now " + detail(r.State, r.LastError)
+			}
+			add(r.PublishedAt, "%s begun: message %s%s", j, printable(r.MessageID), now)
 			add(r.EndedAt, "job %d ended: %s", j.ID, oneLine(j.Outcome(), 200))
 			continue
 		}
