@@ -182,7 +182,7 @@ func mountsOf(list roots.List) (all []isolation.Mount) {
 
 // mountsNow are the mounts as they are on the disk now, with what is closed to programs. Without write all of them are
 // for reading. A directory that is not there is left out.
-func mountsNow(disk *roots.Disk, write bool) (all []isolation.Mount, err error) {
+func mountsNow(disk *roots.Disk, write bool, uid int) (all []isolation.Mount, err error) {
 	for _, d := range disk.List().Dirs() {
 		m := isolation.Mount{Path: d.Path, Write: d.Write && write}
 		m.From, err = disk.Where(d)
@@ -195,10 +195,14 @@ func mountsNow(disk *roots.Disk, write bool) (all []isolation.Mount, err error) 
 		if err != nil {
 			return nil, fmt.Errorf("tools.roots: %w", err)
 		}
+		m.Owned = lacks(isolation.Mount{Path: m.Path, From: m.From, Write: d.Write}, uid, nobodyOwns) != nil
 		all = append(all, m)
 	}
 	return all, nil
 }
+
+// nobodyOwns is the answer of a machine on which programs are never mapped to the owner of a directory.
+func nobodyOwns(string, int) error { return errors.ErrUnsupported }
 
 // shellTools are the tools that run programs, as the settings say. Where programs are off the tools are there all the
 // same, for policy to deny them.
@@ -285,11 +289,11 @@ func (s sandboxes) RunSandboxed(ctx context.Context, c builtin.SandboxCommand) (
 		return builtin.Ended{}, "", corebot.WithHint(errors.New("start a program: the disk is full"),
 			"the operator makes room (storage.disk_floor)")
 	}
-	mounts, err := mountsNow(s.disk, c.Write)
+	mounts, err := mountsNow(s.disk, c.Write, s.uid)
 	if err != nil {
 		return builtin.Ended{}, "", err
 	}
-	if err := enterable(mounts, c.Dir, s.uid); err != nil {
+	if err := enterable(mounts, c.Dir, s.uid, isolation.CanOwn); err != nil {
 		return builtin.Ended{}, "", err
 	}
 	defer s.root.Changed(dir)
@@ -337,7 +341,7 @@ func ProgramsLack(c config.Config) []error {
 	}
 	var all []error
 	for _, m := range mountsOf(list) {
-		if err := lacks(m, userOfPrograms(c)); err != nil {
+		if err := lacks(m, userOfPrograms(c), isolation.CanOwn); err != nil {
 			all = append(all, err)
 		}
 	}
@@ -345,7 +349,8 @@ func ProgramsLack(c config.Config) []error {
 }
 
 // lacks says what a user cannot do in a directory that programs see; nil: all that they are let, or nobody can tell.
-func lacks(m isolation.Mount, uid int) error {
+// The argument owns says why the user cannot stand for the owner of the directory.
+func lacks(m isolation.Mount, uid int, owns func(dir string, uid int) error) error {
 	if uid == 0 {
 		return nil
 	}
@@ -354,6 +359,8 @@ func lacks(m isolation.Mount, uid int) error {
 	what := "write in"
 	switch {
 	case err != nil || rights.Read && (rights.Write || !m.Write):
+		return nil
+	case owns(dir, uid) == nil:
 		return nil
 	case !rights.Read:
 		what = "look into"
@@ -369,12 +376,15 @@ func lacks(m isolation.Mount, uid int) error {
 
 // enterable refuses a program whose directory its user cannot look into. The kernel would only say that something is
 // not permitted.
-func enterable(mounts []isolation.Mount, dir string, uid int) error {
+func enterable(mounts []isolation.Mount, dir string, uid int, owns func(dir string, uid int) error) error {
 	if !filepath.IsAbs(dir) {
 		return nil
 	}
 	for _, m := range mounts {
-		if err := lacks(isolation.Mount{Path: m.Path, From: m.From}, uid); err != nil && rootfs.Within(dir, m.Path) {
+		if !rootfs.Within(dir, m.Path) {
+			continue
+		}
+		if err := lacks(isolation.Mount{Path: m.Path, From: m.From}, uid, owns); err != nil {
 			return fmt.Errorf("start a program: %w", err)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 func init() {
 	for name, try := range map[string]func([]string) error{
 		"library": library, "memfd": memfd, "loader": loader, "listener": becomeListener, "datagram": datagram,
-		"numbers":    numbers,
-		"setxattrat": setxattrat, "removexattrat": removexattrat, "setattr": setattr,
+		"numbers": numbers,
+		"elevate": elevate, "setxattrat": setxattrat, "removexattrat": removexattrat, "setattr": setattr,
 	} {
 		attempts[name] = try
 	}
@@ -33,6 +33,58 @@ const (
 	lastTried        = 600
 	foreignCalls     = 0x40000000 // where the numbers of x32 begin
 )
+
+// elevate makes a file that has whoever executes it become its owner.
+func elevate(a []string) error {
+	const bits, path = unix.S_ISUID | 0o755, "elevated"
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	switch a[0] {
+	case "open":
+		_, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY, bits)
+		return errors.Join(err, isSetUID(path))
+	case "openat2":
+		_, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: bits})
+		return errors.Join(err, isSetUID(path))
+	case "tmpfile":
+		fd, err := unix.Open(".", unix.O_TMPFILE|unix.O_WRONLY, bits)
+		if err == nil {
+			err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, path,
+				unix.AT_SYMLINK_FOLLOW)
+		}
+		return errors.Join(err, isSetUID(path))
+	case "mknod":
+		return errors.Join(unix.Mknod(path, unix.S_IFREG|bits, 0), isSetUID(path))
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // empty
+	switch a[0] {
+	case "chmod":
+		err = unix.Chmod(path, bits)
+	case "fchmod":
+		err = unix.Fchmod(int(f.Fd()), bits)
+	case "fchmodat2":
+		err = unix.Fchmodat(unix.AT_FDCWD, path, bits, unix.AT_SYMLINK_NOFOLLOW)
+	case "group":
+		err = unix.Chmod(path, unix.S_ISGID|0o755)
+	}
+	return errors.Join(err, isSetUID(path))
+}
+
+func isSetUID(path string) error {
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return err
+	}
+	if stat.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+		return fmt.Errorf("its mode is %o", stat.Mode)
+	}
+	return nil
+}
 
 // memfd executes a program that is nowhere but in memory.
 func memfd([]string) error {

@@ -66,7 +66,10 @@ type request struct {
 	Mounts  []Mount `json:"mounts,omitempty"`  // of a sandbox
 	Network bool    `json:"network,omitempty"` // a sandbox has a listener, and somebody behind it
 
+	Trees map[string]int `json:"trees,omitempty"` // descriptors of mounts that Corebot has made, by their place
+
 	serve func(net.Listener) // serves that listener until it is closed
+	trees []ownedTree
 }
 
 // limits bound what a program uses.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -184,6 +186,85 @@ func (r *request) sight() []string {
 		if path != "" {
 			all = append(all, path)
 		}
+	}
+	return all
+}
+
+// ownedMount copies the mount of a directory. There, the user of programs stands for the owner of the directory, and
+// the other way round. So programs do what the owner may, and no program is the owner anywhere else.
+func ownedMount(dir string, uid int, write bool) (*os.File, error) {
+	if uid == 0 {
+		return nil, errors.New("programs are who Corebot is")
+	}
+	fd, err := copyMount(dir, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	tree := os.NewFile(uintptr(fd), dir)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return nil, errors.Join(fmt.Errorf("look at %s: %w", dir, err), tree.Close())
+	}
+	ids, err := namespaceOf(swap(int(stat.Uid), uid), swap(int(stat.Gid), uid))
+	if err != nil {
+		return nil, errors.Join(err, tree.Close())
+	}
+	defer ids.Close() //nolint:errcheck // the mount has its own
+	set := unix.MountAttr{
+		Attr_set:  unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV,
+		Userns_fd: uint64(ids.Fd()),
+	}
+	if !write {
+		set.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
+		return nil, errors.Join(fmt.Errorf("map the owner of %s: %w", dir, err), tree.Close())
+	}
+	return tree, nil
+}
+
+// namespaceOf makes a user namespace, which says how ids are mapped. It needs a process to be made: a worker that never
+// gets its request.
+func namespaceOf(uids, gids []syscall.SysProcIDMap) (*os.File, error) {
+	requests, request, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	defer request.Close() //nolint:errcheck // nothing was written
+	holder := exec.Command("/proc/self/exe", WorkerCommand)
+	holder.Args[0], holder.Dir, holder.Env = os.Args[0], "/", []string{"GOTRACEBACK=none"}
+	holder.ExtraFiles = []*os.File{requests}
+	holder.SysProcAttr = &syscall.SysProcAttr{
+		Setsid: true, Cloneflags: unix.CLONE_NEWUSER, UidMappings: uids, GidMappings: gids,
+	}
+	err = holder.Start()
+	_ = requests.Close() // the holder has its own
+	if err != nil {
+		return nil, fmt.Errorf("make a user namespace: %w", err)
+	}
+	ids, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", holder.Process.Pid))
+	_ = holder.Process.Kill()
+	_ = holder.Wait() // it was killed
+	return ids, err
+}
+
+// swap maps ids so that two of them stand for each other, and every other one for itself.
+func swap(a, b int) (all []syscall.SysProcIDMap) {
+	const ids = 1<<31 - 1
+	low, high := min(a, b), max(a, b)
+	for _, m := range []syscall.SysProcIDMap{
+		{ContainerID: 0, HostID: 0, Size: low},
+		{ContainerID: low, HostID: high, Size: 1},
+		{ContainerID: low + 1, HostID: low + 1, Size: high - low - 1},
+		{ContainerID: high, HostID: low, Size: 1},
+		{ContainerID: high + 1, HostID: high + 1, Size: ids - high - 1},
+	} {
+		if m.Size > 0 && (low != high || m.Size > 1) {
+			all = append(all, m)
+		}
+	}
+	if low == high {
+		all = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: ids}}
 	}
 	return all
 }

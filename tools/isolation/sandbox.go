@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,9 @@ type Mount struct {
 	// relative, and no part of them is a symbolic link. A path that is not there any more refuses the program.
 	Hide []string `json:"hide,omitempty"`
 	Keep []string `json:"keep,omitempty"`
+	// Owned: where Corebot is root, the program does there what the owner of the directory may, and makes files that
+	// are the owner's. See [CanOwn]. Where that cannot be, the program is who it is elsewhere.
+	Owned bool `json:"-"`
 }
 
 // Sandboxed is any program, to be run in a room of its own. It sees the system's programs and libraries, the chat's
@@ -164,7 +168,32 @@ func (r *Runner) runSandboxed(ctx context.Context, c Sandboxed) (Ended, error) {
 	defer tmp.remove()
 	req.Tmp = tmp.path
 	req.Env = r.sandboxEnv(req)
+	for _, m := range req.Mounts {
+		if !m.Owned {
+			continue
+		}
+		if tree, err := ownedMount(cmp.Or(m.From, m.Path), r.uid, m.Write); err == nil {
+			defer tree.Close() //nolint:errcheck // the worker has its own
+			req.trees = append(req.trees, ownedTree{m.Path, tree})
+		}
+	}
 	return r.executeWatched(ctx, req, c)
+}
+
+// CanOwn says why programs that are a user cannot do in a directory what its owner may; nil: they can. The kernel has
+// the user stand for the owner in that directory alone. Only root can ask for that, and not every file system does it.
+func CanOwn(dir string, uid int) error {
+	tree, err := ownedMount(dir, uid, false)
+	if err != nil {
+		return err
+	}
+	return tree.Close()
+}
+
+// ownedTree is a copy of a mount in which the user of programs stands for the owner.
+type ownedTree struct {
+	path string
+	tree *os.File
 }
 
 // diskEvery is how often a sandbox's disk is looked at.

@@ -31,6 +31,10 @@ func (r *request) sandboxMounts() (all []roomEntry, err error) {
 	add(r.Tmp, roomTmp, 0)
 	add(r.Home, roomHome, 0)
 	for _, m := range r.Mounts {
+		if tree, made := r.Trees[m.Path]; made {
+			all = append(all, roomEntry{path: m.Path, tree: tree, dir: true})
+			continue
+		}
 		readOnly := uint64(unix.MOUNT_ATTR_RDONLY)
 		if m.Write {
 			readOnly = 0

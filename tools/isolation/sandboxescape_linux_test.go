@@ -62,6 +62,14 @@ func TestNoProgramGetsOutOfASandbox(t *testing.T) {
 		})
 	})
 	all = append(all, [][]string{
+		{"elevate", "open"},
+		{"elevate", "openat2"},
+		{"elevate", "tmpfile"},
+		{"elevate", "mknod"},
+		{"elevate", "chmod"},
+		{"elevate", "fchmod"},
+		{"elevate", "fchmodat2"},
+		{"elevate", "group"},
 		{"sockets"},
 		{"core"},
 		{"crowded"},

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +81,9 @@ func optionsIn(t *testing.T, r *Runner, mounts []Mount) map[string][]string {
 	options := map[string][]string{}
 	for line := range strings.Lines(sandbox(t, r, Sandboxed{Mounts: mounts}, "cat /proc/self/mountinfo").Output) {
 		fields := strings.Fields(line) // id, parent, device, root, place, options
+		if _, twice := options[fields[4]]; twice {
+			t.Errorf("something lies over %s: %s", fields[4], line)
+		}
 		options[fields[4]] = strings.Split(fields[5], ",")
 	}
 	return options
@@ -201,4 +205,52 @@ func TestASandboxTakesAPlaceAmongTheWorkersUnlessItIsInTheBackground(t *testing.
 	}
 	must(t, os.WriteFile(filepath.Join(files, "over"), nil, 0o644))
 	must(t, <-first)
+}
+
+// TestProgramsDoInADirectoryWhatItsOwnerMay, where Corebot is root: and nowhere else, nor as root.
+func TestProgramsDoInADirectoryWhatItsOwnerMay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root's programs are another user")
+	}
+	r := newSandbox(t, Options{})
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	if err := CanOwn(base, r.uid); err != nil {
+		t.Skip(err)
+	}
+	for owner, dir := range map[int]string{0: "root", 4321: "ann"} {
+		dir = filepath.Join(base, dir)
+		must(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, ".env"), []byte("secret"), 0o600))
+		must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Chown(path, owner, owner))
+		}))
+		mounts := []Mount{{Path: "/ours", From: dir, Write: true, Owned: true, Hide: []string{".env"}}}
+		for line, works := range map[string]bool{
+			"cat f && echo new >sub/g && mkdir sub/d && mv sub/g sub/h && chmod 640 sub/h": true,
+			"test $(stat -c %u f) = 65534 && test $(id -u) = 65534":                        true,
+			"test -z \"$(cat .env)\"": true,
+			"chown 0 f":               false,
+		} {
+			end := sandbox(t, r, Sandboxed{Mounts: mounts, Dir: "/ours"}, line)
+			if (end.Exit == 0) != works {
+				t.Errorf("as %d %s: %+v", owner, line, end)
+			}
+		}
+		info, err := os.Stat(filepath.Join(dir, "sub", "h"))
+		must(t, err)
+		if stat := info.Sys().(*syscall.Stat_t); int(stat.Uid) != owner || int(stat.Gid) != owner {
+			t.Errorf("a new file is %d's, and the directory %d's", stat.Uid, owner)
+		}
+		mounts[0].Write = false
+		end := sandbox(t, r, Sandboxed{Mounts: mounts, Dir: "/ours"}, "cat f && ! touch x && ! chmod 644 f")
+		if end.Exit != 0 {
+			t.Errorf("to read: %+v", end)
+		}
+		mounts[0].Owned = false
+		if end := sandbox(t, r, Sandboxed{Mounts: mounts}, "cat /ours/f"); end.Exit == 0 {
+			t.Errorf("as who they are elsewhere: %+v", end)
+		}
+	}
 }

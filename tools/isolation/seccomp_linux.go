@@ -75,6 +75,7 @@ func newFilter(mode Mode, landlock int, may executing) filter {
 	f.ret(unix.SECCOMP_RET_KILL_PROCESS)
 	f.load(offsetNumber)
 
+	f.refuseSetUID()
 	f.refuseFlags(unix.SYS_CLONE, 0, newNamespaces)
 	f.refuseFlags(unix.SYS_PRLIMIT64, 0, ^uint32(0)) // of another process
 	// A pair of datagram sockets can send to any path, and a connected one can be connected elsewhere as it sends.
@@ -90,6 +91,35 @@ func newFilter(mode Mode, landlock int, may executing) filter {
 	}
 	f.ranges(actions(table, mode, landlock, may))
 	return f
+}
+
+// setUIDBits have whoever executes a file become its owner, or its group.
+const setUIDBits = unix.S_ISUID | unix.S_ISGID
+
+// refuseSetUID answers with EPERM where a file would get one of [setUIDBits]. The mounts of a program ignore them, but
+// outside the file would give its owner's rights away. A directory gets no set-gid bit either.
+func (f *filter) refuseSetUID() {
+	for name, mode := range map[string]int{
+		"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2,
+	} {
+		if number, here := table.SyscallNames[name]; here {
+			f.refuseFlags(uint32(number), mode, setUIDBits)
+		}
+	}
+	for name, flags := range map[string]int{"open": 1, "openat": 2} {
+		number, here := table.SyscallNames[name]
+		if !here {
+			continue
+		}
+		f.add(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K, 0, 6, uint32(number))
+		f.load(offsetArgs + 8*uint32(flags+1))
+		f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 3, setUIDBits)
+		f.load(offsetArgs + 8*uint32(flags))
+		// without one of these flags the mode means nothing, and can be anything
+		f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, unix.O_CREAT|unix.O_TMPFILE&^unix.O_DIRECTORY)
+		f.ret(refuseWith(unix.EPERM))
+		f.load(offsetNumber)
+	}
 }
 
 // ranges gives each number its action. A number that is no call in the table is no call for programs: numbers in
@@ -145,7 +175,8 @@ func actions(table *arch.Info, mode Mode, landlock int, may executing) map[int]u
 	} else {
 		set(refuseWith(unix.EACCES), []string{"socket"})
 	}
-	set(refuseWith(unix.ENOSYS), []string{"clone3"}) // its flags cannot be seen from here; libraries fall back to clone
+	// Flags of clone3 and modes of openat2 cannot be seen from here. Libraries fall back to clone and openat.
+	set(refuseWith(unix.ENOSYS), []string{"clone3", "openat2"})
 	if may == executeOnce {
 		set(unix.SECCOMP_RET_USER_NOTIF, []string{"execve", "execveat"})
 	} else {

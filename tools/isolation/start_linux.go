@@ -66,6 +66,11 @@ func startWorker(r *request, in *os.File, out io.Writer) (_ *worker, err error) 
 		}
 		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, theirs)
 	}
+	r.Trees = map[string]int{}
+	for _, t := range r.trees {
+		r.Trees[t.path] = requestFD + len(w.cmd.ExtraFiles)
+		w.cmd.ExtraFiles = append(w.cmd.ExtraFiles, t.tree)
+	}
 	w.cmd.SysProcAttr = attributes(r)
 	runtime.LockOSThread()
 	err = w.cmd.Start()

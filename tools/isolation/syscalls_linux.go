@@ -9,7 +9,7 @@ func harmless() []string {
 	return []string{
 		// files
 		"read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek",
-		"open", "openat", "openat2", "creat", "close", "close_range", "dup", "dup2", "dup3", "fcntl", "flock", "ioctl",
+		"open", "openat", "creat", "close", "close_range", "dup", "dup2", "dup3", "fcntl", "flock", "ioctl",
 		"stat", "lstat", "fstat", "newfstatat", "fstatat", "statx", "access", "faccessat", "faccessat2", "readlink",
 		"readlinkat", "statfs", "fstatfs",
 		"getdents", "getdents64", "getcwd", "chdir", "fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat",
