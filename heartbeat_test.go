@@ -3,6 +3,7 @@ package corebot
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 )
 
@@ -70,6 +71,22 @@ func FuzzAHeartbeatPageIsAPartOfItself(f *testing.F) {
 		asks := HeartbeatTasks(page)
 		if len(asks) > len(page) || asks != strings.TrimSpace(asks) {
 			t.Fatalf("%q asks for %q", page, asks)
+		}
+	})
+}
+
+func FuzzTheIDOfARunNamesItsTask(f *testing.F) {
+	f.Add(int64(7), int64(1_790_000_000), false, "corebot:task/7/x")
+	f.Fuzz(func(t *testing.T, id, unix int64, isolated bool, other string) {
+		task, due := Task{ID: id, Context: TaskInChat}, time.Unix(unix, 0)
+		if isolated {
+			task.Context = TaskIsolated
+		}
+		if got, at, ok := RunOfTask(task.runID(due)); !ok || got != id || !at.Equal(due) {
+			t.Fatalf("%s is task %d at %s, %t", task.runID(due), got, at, ok)
+		}
+		if _, _, ok := RunOfTask(other); ok && !strings.HasPrefix(other, OwnIDs) {
+			t.Fatalf("%q is taken for a run", other)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -149,7 +150,9 @@ type TaskRun struct {
 	EndedAt     time.Time // zero: it waits or runs
 	Outcome     string    // [End] of the message, or "missed"; empty: it waits or runs
 	Error       string    // why it failed, for operators
+	MessageID   string    // of the same message, while its life is kept
 	Tokens      int64
+	Cost        Money
 }
 
 // RunMissed is the outcome of a due time that passed while Corebot did not run, too long ago to catch up.
@@ -234,6 +237,19 @@ func (t Task) runID(due time.Time) string {
 		return OwnID(taskMessages, t.ID, due.Unix(), "isolated")
 	}
 	return OwnID(taskMessages, t.ID, due.Unix())
+}
+
+// RunOfTask reads the id of the message of a due time.
+func RunOfTask(messageID string) (task int64, due time.Time, ok bool) {
+	rest, ok := strings.CutPrefix(messageID, OwnIDs+taskMessages+"/")
+	if !ok {
+		return 0, due, false
+	}
+	number, rest, _ := strings.Cut(rest, "/")
+	at, _, _ := strings.Cut(rest, "/")
+	task, err := strconv.ParseInt(number, 10, 64)
+	unix, bad := strconv.ParseInt(at, 10, 64)
+	return task, time.Unix(unix, 0).UTC(), err == nil && bad == nil
 }
 
 // Message is the message of a due time. Its id is the same however often the due time is looked at, so that it is

@@ -79,8 +79,8 @@ var (
 	dropRuns = &query{`DELETE FROM task_runs WHERE task_id = ?`}
 	endRun   = &query{`UPDATE task_runs SET outcome = ?, error = ?, ended_at = ? WHERE task_id = ? AND due = ?`}
 	runsOf   = &query{`SELECT r.task_id, r.due, r.published_at, r.life_id, MAX(r.ended_at, COALESCE(m.ended_at, 0)),
-		CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END, r.error, COALESCE(m.input_tokens +
-				m.output_tokens, 0)
+		CASE WHEN r.outcome = '' THEN COALESCE(m."end", '') ELSE r.outcome END, r.error, COALESCE(m.message_id, ''),
+		COALESCE(m.input_tokens + m.output_tokens, 0), COALESCE(m.cost, 0)
 		FROM task_runs r LEFT JOIN message_life m ON m.id = r.life_id WHERE r.task_id = ? AND r.due < ? ORDER BY
 				r.due DESC
 				LIMIT ? + 0`}
@@ -346,7 +346,7 @@ func (s *Tasks) Runs(ctx context.Context, task int64, before time.Time, limit in
 	err = s.db.reader.each(ctx, runsOf, func(row scanner) error {
 		var r corebot.TaskRun
 		err := row.Scan(&r.Task, moment{&r.Due}, moment{&r.PublishedAt}, &r.Life, moment{&r.EndedAt}, &r.Outcome,
-			&r.Error, &r.Tokens)
+			&r.Error, &r.MessageID, &r.Tokens, (*int64)(&r.Cost))
 		out = append(out, r)
 		return err
 	}, task, place, limit)

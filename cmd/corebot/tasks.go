@@ -211,8 +211,14 @@ func printTask(cmd *cobra.Command, d operate.TaskDetail) error {
 			outcome = "waits or runs"
 		}
 		line := fmt.Sprintf("  run of %s: %s", r.Due.Local().Format(time.DateTime), outcome)
-		if r.Life != 0 {
-			line += fmt.Sprintf(", message #%d, %d tokens", r.Life, r.Tokens)
+		if r.EndedAt != nil && r.Life != 0 {
+			line += fmt.Sprintf(" after %s", r.EndedAt.Sub(r.Published).Round(time.Millisecond))
+		}
+		if r.MessageID != "" {
+			line += fmt.Sprintf(", message %s, %d tokens", printable(r.MessageID), r.Tokens)
+		}
+		if r.Cost > 0 {
+			line += ", cost " + r.Cost.String()
 		}
 		if r.Error != "" {
 			line += ": " + oneLine(r.Error, 200)

@@ -59,6 +59,9 @@ func tell(w io.Writer, l corebot.Life) error {
 	if l.Run > 1 {
 		t.line("  run         %d (it was replayed)", l.Run)
 	}
+	if task, due, ok := corebot.RunOfTask(l.MessageID); ok {
+		t.line("  this is     the run of task %d that was due %s", task, clock(due))
+	}
 	if j := l.Job; j != nil {
 		t.line("  this is     %s of message %s: %s", j, cmp.Or(printable(j.Parent.MessageID), "that is deleted"),
 			oneLine(j.Outcome(), 300))

@@ -77,13 +77,15 @@ type (
 	}
 	// TaskRunRow is one due time of a task and what became of it.
 	TaskRunRow struct {
-		Due       time.Time  `json:"dueAt"`
-		Published time.Time  `json:"publishedAt"`
-		Life      int64      `json:"message,omitempty"` // `corebot why` tells its life
-		EndedAt   *time.Time `json:"endedAt"`
-		Outcome   string     `json:"outcome"` // empty: it waits or runs
-		Error     string     `json:"error,omitempty"`
-		Tokens    int64      `json:"tokens"`
+		Due       time.Time     `json:"dueAt"`
+		Published time.Time     `json:"publishedAt"`
+		Life      int64         `json:"message,omitempty"`
+		EndedAt   *time.Time    `json:"endedAt"`
+		Outcome   string        `json:"outcome"` // empty: it waits or runs
+		Error     string        `json:"error,omitempty"`
+		MessageID string        `json:"messageId,omitempty"` // `corebot why` tells its life
+		Tokens    int64         `json:"tokens"`
+		Cost      corebot.Money `json:"cost,omitzero"`
 	}
 	// TaskRuns asks for a task and at most so many of its runs.
 	TaskRuns struct {
@@ -155,7 +157,9 @@ func (s *Service) ShowTask(ctx context.Context, q TaskRuns) (d TaskDetail, err e
 	runs, err := s.stores.Tasks.Runs(ctx, q.ID, time.Time{}, min(max(q.Limit, 0), MaxRows))
 	d = TaskDetail{TaskRow: newTaskRow(task), Runs: make([]TaskRunRow, len(runs))}
 	for i, r := range runs {
-		d.Runs[i] = TaskRunRow{r.Due, r.PublishedAt, r.Life, orNil(r.EndedAt), r.Outcome, r.Error, r.Tokens}
+		d.Runs[i] = TaskRunRow{
+			r.Due, r.PublishedAt, r.Life, orNil(r.EndedAt), r.Outcome, r.Error, r.MessageID, r.Tokens, r.Cost,
+		}
 	}
 	return d, err
 }
