@@ -295,3 +295,90 @@ func TestWhatIsTooLargeOrDamagedIsNotUndone(t *testing.T) {
 		t.Errorf("damaged: %v", err)
 	}
 }
+
+// TestAnUndoLooksAtEachFileAgainAsItChangesIt: somebody can write between the look at all files and the change of one.
+func TestAnUndoLooksAtEachFileAgainAsItChangesIt(t *testing.T) {
+	for _, name := range []string{"a", "x/y/z"} {
+		c := newChanging(t)
+		c.begin(t)
+		c.write(t, c.dir+"/"+name, "new")
+		fine(t, os.WriteFile(filepath.Join(c.dir, name), []byte("mine"), 0o600))
+		_, err := c.revert(t.Context(), c.kept.newestFirst()[0])
+		text, readErr := os.ReadFile(filepath.Join(c.dir, name))
+		if conflict := (*Conflict)(nil); !errors.As(err, &conflict) || readErr != nil || string(text) != "mine" {
+			t.Errorf("%s is %q, %v; %v", name, text, readErr, err)
+		}
+	}
+}
+
+func TestADirectoryThatWasClosedSinceKeepsItsChanges(t *testing.T) {
+	c := newChanging(t)
+	c.begin(t)
+	c.write(t, c.dir+"/a", "new")
+	list, err := roots.NewList("", []roots.Dir{{Path: c.dir}})
+	fine(t, err)
+	disk := roots.NewDisk(list)
+	t.Cleanup(func() { fine(t, disk.Close()) })
+	c.reach = roots.NewReach(c.reach.Workspace(), disk)
+	done, err := c.Revert(t.Context(), c.kept.newestFirst())
+	if conflict := (*Conflict)(nil); !errors.As(err, &conflict) || len(done) > 0 {
+		t.Errorf("%q, %v", done, err)
+	}
+}
+
+// changedBy is a call of fs.write or fs.move whose file others change before its first attempt.
+func (c changing) changedBy(t *testing.T, change Change, others func(), run func(Call) error) error {
+	t.Helper()
+	first := true
+	j := &job{box: &Box{opts: Options{Versions: c.Versions}}, event: corebot.AuditEvent{Tool: "fs.write"}}
+	_, err := j.changed(t.Context(), bound{
+		change: func(Call) Change { return change },
+		run: func(_ context.Context, call Call) (output, error) {
+			if first {
+				first = false
+				others()
+			}
+			return output{}, run(call)
+		},
+	})
+	return err
+}
+
+// TestWhatIsKeptIsWhatWasReplaced, though another turn changes the file after it was kept.
+func TestWhatIsKeptIsWhatWasReplaced(t *testing.T) {
+	c := newChanging(t)
+	c.begin(t)
+	a, theirs := c.dir+"/a", func() { fine(t, os.WriteFile(c.dir+"/a", []byte("theirs"), 0o600)) }
+	writes := func([]byte, bool) ([]byte, error) { return []byte("new"), nil }
+	err := c.changedBy(t, Change{Path: a, Make: writes}, theirs, func(call Call) error {
+		root, p, err := c.reach.Writable(a)
+		fine(t, err)
+		return root.Update(p.Path, 100, func(old []byte, exists bool) ([]byte, error) {
+			return []byte("new"), call.Unchanged(old, exists)
+		})
+	})
+	if v := c.kept.newestFirst(); err != nil || len(v) != 1 || string(c.kept[v[0].ID].Data) != "theirs" {
+		t.Errorf("of a write %+v are kept, %v", c.kept, err)
+	}
+	c = newChanging(t)
+	c.begin(t)
+	a = c.dir + "/a"
+	err = c.changedBy(t, Change{Path: c.dir + "/m", From: a}, theirs, func(call Call) error {
+		return c.reach.Move(a, c.dir+"/m", true, call.Unmoved(a, c.dir+"/m"))
+	})
+	if v := c.kept.newestFirst(); err != nil || len(v) != 1 || v[0].After != contentOf([]byte("theirs"), true) {
+		t.Errorf("of a move %+v are kept, %v", c.kept, err)
+	}
+}
+
+// TestAChangeIsKeptIfItCanHaveBeenMade, and forgotten if it was not.
+func TestAChangeIsKeptIfItCanHaveBeenMade(t *testing.T) {
+	for fails, kept := range map[error]int{ErrUnsettled: 1, os.ErrPermission: 0} {
+		c := newChanging(t)
+		c.begin(t)
+		err := c.changedBy(t, Change{Path: c.dir + "/a", Deletes: true}, func() {}, func(Call) error { return fails })
+		if !errors.Is(err, fails) || len(c.kept) != kept {
+			t.Errorf("after %v %d changes are kept", err, len(c.kept))
+		}
+	}
+}

@@ -110,7 +110,8 @@ func coverWith(dir, path string, by func(fd int, dir bool) (tree int, err error)
 		return fmt.Errorf("close %s to programs: %w", path, err)
 	}
 	defer unix.Close(tree) //nolint:errcheck // the mount is in its place, or the worker gives up
-	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	// The copy has no set-uid and no devices, as the mount that it was made of.
+	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	err = unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set)
 	if err == nil {
 		err = unix.MoveMount(tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
