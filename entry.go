@@ -103,7 +103,7 @@ func (d Delivery) Caller() Caller {
 	if r := m.Relay; r != nil {
 		c.Entry.Kind, c.Entry.From = EntryAgent, r.origin()
 		c.Others, c.Taint = slices.Clone(r.Others), r.Taint
-		c.Tools, c.Narrow = slices.Clone(r.Tools), r.Tools != nil
+		c.Tools, c.Narrow, c.Chain = slices.Clone(r.Tools), r.Tools != nil, r.Chain
 	}
 	if e := m.Errand; e != nil {
 		c.Entry.Kind, c.Entry.From = EntryTask, e.From
@@ -190,6 +190,7 @@ type Relay struct {
 	Others []Principal `json:"others,omitempty"` // [Caller.Others] of that turn
 	Job    int64       `json:"job,omitempty"`    // of a question: a call waits for the answer, as a [Job]
 	Tools  []string    `json:"tools,omitzero"`   // [Caller.Within] of that turn
+	Chain  int         `json:"chain,omitempty"`  // [Caller.Chain] of that turn
 }
 
 // origin is the conversation with whoever began; zero: the one that has the message.
@@ -206,7 +207,9 @@ const relayed = "agent"
 // Question is a message of the delivery's turn to another agent, from the step at a position. It speaks for the caller,
 // with his role of each moment, and has the taint of the turn.
 func (d Delivery) Question(position int, c Caller, agent, text string) (Message, error) {
-	r := Relay{Agent: c.Key.Agent, Hops: 1, Taint: c.Taint, Others: slices.Clone(c.Others), Tools: c.Within()}
+	r := Relay{
+		Agent: c.Key.Agent, Hops: 1, Taint: c.Taint, Others: slices.Clone(c.Others), Tools: c.Within(), Chain: c.Chain,
+	}
 	if was := d.Message.Relay; was != nil {
 		r.Hops, r.Back = was.Hops+1, slices.Clone(was.Back)
 	}
@@ -233,7 +236,7 @@ func (d Delivery) Answer(c Caller, text string) (m Message, ok bool) {
 	last := len(was.Back) - 1
 	r := Relay{
 		Agent: c.Key.Agent, Answer: true, Hops: was.Hops + 1, Back: slices.Clone(was.Back[:last]),
-		Taint: c.Taint, Others: slices.Clone(c.Others), Tools: c.Within(),
+		Taint: c.Taint, Others: slices.Clone(c.Others), Tools: c.Within(), Chain: c.Chain,
 	}
 	return r.message(OwnID(relayed, d.Life, d.Run, "answer"), was.Back[last], c.Principal, text), true
 }

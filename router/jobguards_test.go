@@ -288,3 +288,58 @@ func TestWhatANarrowedChildTurnCausesHasNoOtherTools(t *testing.T) {
 		})
 	}
 }
+
+// TestAnAnswerToTheRunOfATaskIsNoWayOutOfItsChain: a task whose run asks another agent could go on for ever by the turn
+// that reads the answer.
+func TestAnAnswerToTheRunOfATaskIsNoWayOutOfItsChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := apptest.Options{Router: workers(2), Tools: []tools.Tool{builtin.TasksSchedule(scheduler.Planner{})}}
+		f := newFamily(t, o, map[string][]apptest.Reply{
+			"go": {apptest.Asks(apptest.Call("t", "tasks.schedule",
+				`{"kind":"once","spec":"2000-01-01T00:05","prompt":"later"}`))},
+			"later": {
+				apptest.Asks(apptest.Call("s", "agent.send", `{"agent":"helper","content":"noon?"}`)),
+			},
+			"noon?":             {probe("question")},
+			"done: noon?; seen": {probe("answer")},
+		})
+		f.SayAs("root", "a", "1", "go")
+		pass(time.Hour)
+		for _, turn := range []string{"question", "answer"} {
+			if c, ran := f.callers[turn]; !ran || c.Chain != 1 {
+				t.Errorf("the turn of the %s is %d tasks deep: %+v", turn, c.Chain, c)
+			}
+		}
+	})
+}
+
+// TestAnApprovalThatNobodyGivesEndsInTheRunOfTheTask: nobody is there when a task runs. The run goes on without the
+// call, and its journal says why.
+func TestAnApprovalThatNobodyGivesEndsInTheRunOfTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := apptest.Options{Router: workers(2), Policy: policy.Options{ShellEnabled: true}}
+		o.Tools = []tools.Tool{builtin.TasksSchedule(scheduler.Planner{}), shells()}
+		f := newFamily(t, o, map[string][]apptest.Reply{
+			"go": {
+				apptest.Asks(apptest.Call("f", "web.fetch", `{"text":"x"}`)),
+				apptest.Asks(apptest.Call("t", "tasks.schedule",
+					`{"kind":"once","spec":"2000-01-01T00:05","prompt":"later"}`)),
+			},
+			"later": {apptest.Asks(apptest.Call("g", "shell.exec", `{"text":"x"}`))},
+		})
+		f.SayAs("root", "a", "1", "go")
+		pass(48 * time.Hour)
+		runs, err := storage.NewTasks(f.DB).Runs(t.Context(), 1, time.Time{}, 10)
+		if err != nil || len(runs) != 1 || runs[0].Outcome != string(corebot.EndAnswered) {
+			t.Fatalf("the runs are %+v, %v", runs, err)
+		}
+		lives, err := f.Lives.Find(t.Context(), runs[0].MessageID)
+		if err != nil || len(lives) != 1 {
+			t.Fatalf("its message is %+v, %v", lives, err)
+		}
+		last := lives[0].Steps[len(lives[0].Steps)-1]
+		if last.Result == nil || !strings.Contains(last.Result.Content, "none came in time") {
+			t.Errorf("the run's last step is %+v", last)
+		}
+	})
+}
