@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,4 +84,77 @@ func printStatus(cmd *cobra.Command, a corebot.Accounting, s operate.Status) err
 	}
 	t.line("dead letters  %s", dead)
 	return t.err
+}
+
+func newHealth(s *shell) *cobra.Command {
+	var asJSON, ready bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "health",
+		Short: "Exit with 0 if the running Corebot lives, for supervisors such as container engines",
+		Long: `Ask the running Corebot how it is doing, through the control socket of its home. The exit code is 1
+if none runs, if it does not answer in time, or if a part of it stands still: then a new start helps.
+With --ready it is also 1 while messages cannot be accepted or answered, such as on a full disk.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return usage(cmd, errors.New("--timeout is a time over 0s"))
+			}
+			ctx, stop := context.WithTimeout(cmd.Context(), timeout)
+			defer stop()
+			h, err := s.health(ctx)
+			switch {
+			case err != nil && ctx.Err() != nil && cmd.Context().Err() == nil:
+				return corebot.WithHint(fmt.Errorf("Corebot has not answered within %v", timeout), restartHint)
+			case err != nil:
+				return err
+			case asJSON:
+				err = printJSON(cmd, h)
+			default:
+				err = printHealth(cmd, h)
+			}
+			return errors.Join(err, judge(h, ready))
+		},
+	}
+	cmd.Flags().BoolVar(&ready, "ready", false, "fail also while messages cannot be accepted or answered")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+const restartHint = "a restart loses nothing: messages go on where they were"
+
+func (s *shell) health(ctx context.Context) (operate.Health, error) {
+	daemon, err := s.daemon(ctx, "start it with `corebot serve`")
+	if err != nil {
+		return operate.Health{}, err
+	}
+	return operate.ReadHealth.Call(ctx, daemon, struct{}{})
+}
+
+func printHealth(cmd *cobra.Command, h operate.Health) error {
+	t := &teller{w: cmd.OutOrStdout()}
+	if len(h.NotReady) == 0 {
+		t.line("ready")
+	}
+	for _, line := range h.NotReady {
+		t.line("not ready: %s", printable(line))
+	}
+	for _, line := range h.Degraded {
+		t.line("degraded: %s", printable(line))
+	}
+	return t.err
+}
+
+// judge turns what is wrong into the exit code. Only a part that stands still is worth a restart: a full disk stays as
+// full.
+func judge(h operate.Health, ready bool) error {
+	switch {
+	case len(h.Stuck) > 0:
+		return corebot.WithHint(fmt.Errorf("these parts of Corebot stand still: %s",
+			printable(strings.Join(h.Stuck, ", "))), restartHint)
+	case ready && len(h.NotReady) > 0:
+		return errors.New("Corebot cannot accept or answer messages now")
+	}
+	return nil
 }

@@ -50,6 +50,9 @@ func TestAPartThatIsStoppedIsNamedAndSystemdHearsNothingUntilItGoesOn(t *testing
 			s.prod()
 			s.until("the part is named", func() bool { return s.names(part, at.ready) })
 			s.systemd.silence()
+			if text := s.health(); !strings.Contains(text, "stand still: "+part+"\n") {
+				t.Errorf("corebot health says %s", text)
+			}
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
@@ -60,10 +63,25 @@ func TestAPartThatIsStoppedIsNamedAndSystemdHearsNothingUntilItGoesOn(t *testing
 					strings.Contains(metrics, `corebot_stuck{part="`+part+`"} 0`)
 			})
 			s.systemd.await("WATCHDOG=1")
+			if text := s.health(); text != "ready\n" {
+				t.Errorf("corebot health says %s", text)
+			}
 			s.stop()
 			s.systemd.await("STOPPING=1")
 		})
 	}
+}
+
+// health is what a container engine learns; a failure has its exit code in front.
+func (s *watchedCorebot) health() string {
+	s.t.Helper()
+	cmd := exec.CommandContext(s.t.Context(), s.cmd.Path, "health")
+	cmd.Env = s.cmd.Env
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return err.Error() + "\n" + string(text)
+	}
+	return string(text)
 }
 
 // names says whether /ready, /metrics and /status name the part, and no other.

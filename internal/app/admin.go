@@ -270,6 +270,19 @@ func (r running) ForgetMemory(ctx context.Context, f operate.MemoryLoss) (int, e
 // Hello implements [operate.Corebot].
 func (r running) Hello(context.Context) (operate.Hello, error) { return r.hello(), nil }
 
+// Health implements [operate.Vitals], without a look at the figures of the store.
+func (r running) Health(ctx context.Context) operate.Health {
+	h := operate.Health{Stuck: []string{}, NotReady: []string{}, Degraded: []string{}}
+	for _, s := range r.watchdog.Stuck() {
+		h.Stuck = append(h.Stuck, s.Part)
+	}
+	h.NotReady = append(h.NotReady, r.notReady(ctx)...)
+	for _, d := range r.degraded.Now(ctx) {
+		h.Degraded = append(h.Degraded, string(d.Reason)+": "+d.Says)
+	}
+	return h
+}
+
 // ReloadSettings implements [operate.Corebot].
 func (r running) ReloadSettings(context.Context) (operate.Reloaded, error) { return r.Reload() }
 

@@ -226,7 +226,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	}
 	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
-	all.Contexts, all.Backups = running{a}, a.upkeep.backups
+	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
 	a.service = operate.In(running{a}, all)
 	return a.makeUpkeep(r)
 }

@@ -99,6 +99,7 @@ var (
 	_ operate.Memories     = home{}
 	_ operate.Memories     = running{}
 	_ operate.Contexts     = running{}
+	_ operate.Vitals       = running{}
 	_ operate.Corebot      = running{}
 )
 

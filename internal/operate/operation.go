@@ -102,7 +102,7 @@ func table() []entry {
 		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),
 		ListServers.entry(), ShowServer.entry(), ReloadServers.entry(), ApproveTools.entry(),
 		MakeBackup.entry(),
-		Greet.entry(), ReloadSettings.entry(), ListChannels.entry(), RestartChannel.entry(),
+		Greet.entry(), ReadHealth.entry(), ReloadSettings.entry(), ListChannels.entry(), RestartChannel.entry(),
 	}
 }
 

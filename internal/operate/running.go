@@ -25,9 +25,15 @@ type Contexts interface {
 	Context(ctx context.Context, k corebot.Key) (Context, error)
 }
 
+// Vitals says how a running Corebot is doing.
+type Vitals interface {
+	Health(ctx context.Context) Health
+}
+
 // The operations that need the running Corebot.
 var (
 	Greet          = runs("hello", (*Service).Greet)
+	ReadHealth     = runs("health", (*Service).ReadHealth)
 	ReloadSettings = runs("config.reload", (*Service).ReloadSettings)
 	ReadContext    = runs("chats.context", (*Service).ReadContext)
 	ListChannels   = runs("channels.list", (*Service).ListChannels)
@@ -42,6 +48,15 @@ type (
 		PID    int    `json:"pid"`
 		// Passing says that it ends when one message has its answer.
 		Passing bool `json:"passing,omitempty"`
+	}
+	// Health says how a running Corebot is doing. A list without entries: there is nothing to say.
+	Health struct {
+		// Stuck are the parts that stand still. A new start is what mends them.
+		Stuck []string `json:"stuck"`
+		// NotReady are the reasons why messages cannot be accepted or answered now, as /ready tells them.
+		NotReady []string `json:"notReady"`
+		// Degraded is what is wrong although messages are accepted and answered.
+		Degraded []string `json:"degraded"`
 	}
 	// ContextQuery asks for what the next request of a chat would carry.
 	ContextQuery struct {
@@ -87,6 +102,11 @@ func (a AccountName) String() string {
 
 // Greet tells which Corebot runs on the home.
 func (s *Service) Greet(ctx context.Context, _ struct{}) (Hello, error) { return s.running.Hello(ctx) }
+
+// ReadHealth says how the running Corebot is doing.
+func (s *Service) ReadHealth(ctx context.Context, _ struct{}) (Health, error) {
+	return s.stores.Vitals.Health(ctx), nil
+}
 
 // ReloadSettings reads the settings again and applies what can be applied. Settings that cannot be read, or that are
 // refused, change nothing.

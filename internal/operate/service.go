@@ -14,7 +14,7 @@ type Service struct {
 	running Corebot // nil: no Corebot of this process runs on the home
 }
 
-// Stores are what a service works on. All but Owner and Contexts are required.
+// Stores are what a service works on. All but Owner, Contexts and Vitals are required.
 type Stores struct {
 	DeadLetters  DeadLetters
 	Replays      Replays // of many dead letters
@@ -38,6 +38,7 @@ type Stores struct {
 	Backups      Backups
 	Memories     Memories
 	Contexts     Contexts // nil without a running Corebot
+	Vitals       Vitals   // nil without a running Corebot
 }
 
 // New makes a service for a home on which no Corebot of this process runs.
