@@ -343,3 +343,21 @@ func TestAnApprovalThatNobodyGivesEndsInTheRunOfTheTask(t *testing.T) {
 		}
 	})
 }
+
+// TestTheWaitOfAJobIsToldAsThatOfTheJob: it holds up no message of the chat, and /stop alone does not end it.
+func TestTheWaitOfAJobIsToldAsThatOfTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := apptest.Options{Router: workers(2), Tools: builtin.Waits(builtin.WaitOptions{Longest: 24 * time.Hour})}
+		f := newFamily(t, o, map[string][]apptest.Reply{
+			"go":    {apptest.Asks(run("child", "background", true))},
+			"child": {apptest.Asks(apptest.Call("w", "wait.until", `{"duration":"2h"}`))},
+		})
+		f.Say("a", "1", "go")
+		pass(time.Minute)
+		const want = "Job 1 waits until 02:00:00 UTC on 1 January (wait 2). /resume 2 ends the wait now. " +
+			"/stop 1 stops the job."
+		if told := f.heard("corebot:job/1"); len(told) != 1 || told[0] != want {
+			t.Errorf("the chat is told %q", told)
+		}
+	})
+}

@@ -34,29 +34,42 @@ func (r *Router) waits(d corebot.Delivery, done corebot.Result, w corebot.Pendin
 	if short || e != nil && e.Heartbeat || w.Kind == corebot.WaitJob {
 		return result
 	}
-	told := notice(d, fmt.Sprintf("wait-%d", w.ID), waitText(w), corebot.NoticeWait)
-	*told.Notice = w.NoticeOf()
+	job := d.Job()
+	told := notice(d, fmt.Sprintf("wait-%d", w.ID), waitText(w, job), corebot.NoticeWait)
+	if *told.Notice = w.NoticeOf(); job != 0 {
+		told.Notice.Actions = []corebot.Action{told.Notice.Actions[0], corebot.StopJobAction(job)}
+	}
 	result.Replies = []corebot.Message{told}
 	return result
 }
 
-// waitText tells a chat what its answer waits for.
-func waitText(w corebot.Pending) string {
+// waitText tells a chat what its answer waits for, or one of its jobs (0: none). A job that waits holds up no message.
+func waitText(w corebot.Pending, job int64) string {
 	var b strings.Builder
+	who := "This answer"
+	if job != 0 {
+		who = fmt.Sprintf("Job %d", job)
+	}
 	until := w.Until.UTC().Format("15:04:05 MST on 2 January")
 	if w.Kind == corebot.WaitWord {
-		fmt.Fprintf(&b, "This answer waits for a word, until %s at the latest (wait %d)", until, w.ID)
+		fmt.Fprintf(&b, "%s waits for a word, until %s at the latest (wait %d)", who, until, w.ID)
 	} else {
-		fmt.Fprintf(&b, "This answer waits until %s (wait %d)", until, w.ID)
+		fmt.Fprintf(&b, "%s waits until %s (wait %d)", who, until, w.ID)
 	}
 	if w.For != "" {
 		b.WriteString(": " + corebot.Plainly(w.For))
 	}
-	b.WriteString(". What is said here meanwhile is answered afterwards. ")
+	b.WriteString(". ")
+	if job == 0 {
+		b.WriteString("What is said here meanwhile is answered afterwards. ")
+	}
 	if w.Kind == corebot.WaitWord {
 		fmt.Fprintf(&b, "/resume %d TEXT gives the word.", w.ID)
 	} else {
 		fmt.Fprintf(&b, "/resume %d ends the wait now.", w.ID)
+	}
+	if job != 0 {
+		return b.String() + fmt.Sprintf(" /stop %d stops the job.", job)
 	}
 	return b.String() + " /steer TEXT ends it with something to say, and /stop ends the answer."
 }
