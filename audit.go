@@ -1,7 +1,12 @@
 package corebot
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"hash"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,9 +59,16 @@ type AuditFilter struct {
 
 // AuditChain is the result of a check of the audit trail's hash chain.
 type AuditChain struct {
-	Past   int64     `json:"past"`   // the last event before the chain: unchained, or deleted by retention; 0: none
-	Events int64     `json:"events"` // how many events follow it unbroken
-	Head   AuditHead `json:"head"`
+	Past     int64     `json:"past"`   // the last event before the chain: unchained, or deleted by retention; 0: none
+	Events   int64     `json:"events"` // how many events follow it unbroken
+	Head     AuditHead `json:"head"`
+	PastHash string    `json:"pastHash,omitempty"` // of the event Past
+	// Held counts the published heads that are on the chain, and Older those that retention has deleted since.
+	// LeftBehind counts those that a restored backup left behind, and OtherDatabases those of another database.
+	Held           int `json:"held,omitempty"`
+	Older          int `json:"older,omitempty"`
+	LeftBehind     int `json:"leftBehind,omitempty"`
+	OtherDatabases int `json:"otherDatabases,omitempty"`
 }
 
 // AuditHead is the newest event with its hash. A head that is noted outside of Corebot's reach proves later that no
@@ -79,6 +91,117 @@ func ParseAuditHead(s string) (AuditHead, error) {
 	}
 	return AuditHead{Event: n, Hash: hash}, nil
 }
+
+// PublishedHead is a head that was published outside of the database, and whose signature was checked.
+type PublishedHead struct {
+	AuditHead
+	Database string    `json:"database"` // its id
+	At       time.Time `json:"at"`       // when it was published
+	EventAt  time.Time `json:"eventAt"`  // when its event was written
+}
+
+// AuditProof says to what a check of the trail is held.
+type AuditProof struct {
+	Heads    []PublishedHead `json:"heads,omitempty"`    // in the order of their publishing
+	Restored []int64         `json:"restored,omitempty"` // events of restored backups that the operator knows
+	Kept     time.Duration   `json:"kept,omitempty"`     // how long retention keeps events; 0: nobody says
+}
+
+// AuditRecord is an event as it is stored and hashed.
+type AuditRecord struct {
+	ID         int64  `json:"id"`
+	At         int64  `json:"at"` // unix milliseconds
+	Event      string `json:"event"`
+	Tool       string `json:"tool"`
+	Agent      string `json:"agent"`
+	Channel    string `json:"channel"`
+	Account    string `json:"account"`
+	Chat       string `json:"chat"`
+	Thread     string `json:"thread"`
+	Sender     string `json:"sender"`
+	Role       string `json:"role"`
+	Entry      string `json:"entry"`
+	Outcome    string `json:"outcome"`
+	Rule       string `json:"rule"`
+	Args       string `json:"args"`
+	StepID     string `json:"stepId"`
+	DurationMS int64  `json:"durationMs"`
+	Hash       string `json:"hash"` // in hexadecimal digits
+}
+
+// Sum is the hash of the record behind the hash of the event before it.
+func (r AuditRecord) Sum(before []byte) []byte {
+	h := auditDigest{sha256.New()}
+	h.text("corebot audit 1")
+	h.text(string(before))
+	h.number(r.ID)
+	h.number(r.At)
+	for _, field := range []string{
+		r.Event, r.Tool, r.Agent, r.Channel, r.Account, r.Chat, r.Thread, r.Sender, r.Role, r.Entry, r.Outcome, r.Rule,
+		r.Args, r.StepID,
+	} {
+		h.text(field)
+	}
+	h.number(r.DurationMS)
+	return h.Sum(nil)
+}
+
+// auditDigest hashes texts with their lengths and numbers at a fixed width, so that no field can run into the next.
+type auditDigest struct{ hash.Hash }
+
+func (d auditDigest) number(n int64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	_, _ = d.Write(b[:])
+}
+
+func (d auditDigest) text(s string) {
+	d.number(int64(len(s)))
+	_, _ = d.Write([]byte(s))
+}
+
+// AuditWalk checks a chain on the way from its beginning to its head.
+type AuditWalk struct {
+	Chain AuditChain
+	hash  []byte
+	met   map[int64]string // hashes of the chain at the events that heads name
+}
+
+// Begin starts a walk behind an event. It looks out for the heads of noted.
+func (w *AuditWalk) Begin(past int64, sum []byte, noted []PublishedHead) {
+	w.met = make(map[int64]string, len(noted))
+	for _, h := range noted {
+		w.met[h.Event] = ""
+	}
+	w.Chain.Past, w.Chain.PastHash = past, hex.EncodeToString(sum)
+	w.reach(past, sum)
+}
+
+func (w *AuditWalk) reach(event int64, sum []byte) {
+	w.hash = slices.Clone(sum)
+	w.Chain.Head = AuditHead{Event: event, Hash: hex.EncodeToString(sum)}
+	if _, noted := w.met[event]; noted {
+		w.met[event] = w.Chain.Head.Hash
+	}
+}
+
+// Step goes on to the next event. An event that does not follow the last one is a [*BrokenChain].
+func (w *AuditWalk) Step(r AuditRecord) error {
+	at := w.Chain.Head.Event
+	if r.ID != at+1 {
+		return &BrokenChain{Event: at + 1, Why: fmt.Sprintf("events %d to %d are missing", at+1, r.ID-1)}
+	}
+	sum := r.Sum(w.hash)
+	if hex.EncodeToString(sum) != r.Hash {
+		return &BrokenChain{Event: r.ID, Why: "it, or what was before it, is not what was written"}
+	}
+	w.Chain.Events++
+	w.reach(r.ID, sum)
+	return nil
+}
+
+// Has says whether a head is on the way that was gone.
+func (w *AuditWalk) Has(h AuditHead) bool { return h.Hash != "" && w.met[h.Event] == h.Hash }
 
 // BrokenChain says where the audit trail differs from what was written.
 type BrokenChain struct {

@@ -125,7 +125,7 @@ func TestASenderOfAConversationOfAgentsIsShownAsWhoHeIs(t *testing.T) {
 	if len(events) < 3 || events[2].Principal != asked.Message.Sender {
 		t.Errorf("the audit has %+v", events)
 	}
-	if _, err := NewAudit(db).Verify(t.Context(), nil); err != nil {
+	if _, err := NewAudit(db).Verify(t.Context(), corebot.AuditProof{}); err != nil {
 		t.Error(err)
 	}
 	said, err := NewHistory(db).Recent(t.Context(), asked.Message.Key, 10)

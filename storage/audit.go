@@ -3,13 +3,10 @@ package storage
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"math"
 	"os"
 	"slices"
@@ -138,6 +135,17 @@ var (
 	selectAuditNumber = &query{`SELECT seq FROM sqlite_sequence WHERE name = 'audit_events'`}
 )
 
+// restoreEvent is the event of a restored backup. It is stored; it never changes.
+const restoreEvent = "db.restore"
+
+var (
+	auditRecords = &query{`SELECT hash, id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry,
+		outcome, rule, args, duration_ms, step_id FROM audit_events WHERE id > ? ORDER BY id LIMIT ? + 0`}
+	timeOfAudit   = &query{`SELECT at FROM audit_events WHERE id = ?`}
+	hashOfAudit   = &query{`SELECT hash FROM audit_events WHERE id = ?`}
+	restoresSince = &query{`SELECT id, at FROM audit_events WHERE at >= ? AND event = ? ORDER BY id`}
+)
+
 // link is an event's place in the chain.
 type link struct {
 	id   int64
@@ -173,38 +181,22 @@ func auditedSender(e *corebot.AuditEvent) string {
 	return storedSender(e.Key, e.Principal)
 }
 
+// recordOf is an event as it is stored and hashed, but for its id and its hash.
+func recordOf(e *corebot.AuditEvent) corebot.AuditRecord {
+	k := e.Key
+	return corebot.AuditRecord{
+		ID: e.ID, At: e.At.UnixMilli(), Event: e.Event, Tool: e.Tool, Agent: k.Agent, Channel: k.Channel,
+		Account: k.Account, Chat: k.Chat, Thread: k.Thread, Sender: auditedSender(e), Role: string(e.Role),
+		Entry: string(e.Entry), Outcome: string(e.Outcome), Rule: e.Rule, Args: e.Args, StepID: e.StepID,
+		DurationMS: e.Duration.Milliseconds(),
+	}
+}
+
 // follow computes the place of the next event.
 func (l link) follow(e *corebot.AuditEvent) link {
-	next := link{id: l.id + 1}
-	h := digest{sha256.New()}
-	h.text("corebot audit 1")
-	h.text(string(l.hash))
-	h.number(next.id)
-	h.number(e.At.UnixMilli())
-	k := e.Key
-	for _, field := range []string{
-		e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, auditedSender(e), string(e.Role),
-		string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.StepID,
-	} {
-		h.text(field)
-	}
-	h.number(e.Duration.Milliseconds())
-	next.hash = h.Sum(nil)
-	return next
-}
-
-// digest hashes texts with their lengths and numbers at a fixed width, so that no field can run into the next.
-type digest struct{ hash.Hash }
-
-func (d digest) number(n int64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n))
-	_, _ = d.Write(b[:])
-}
-
-func (d digest) text(s string) {
-	d.number(int64(len(s)))
-	_, _ = d.Write([]byte(s))
+	r := recordOf(e)
+	r.ID = l.id + 1
+	return link{r.ID, r.Sum(l.hash)}
 }
 
 // selectChain is one statement, so it reads one state of the database even beside a writer.
@@ -217,18 +209,12 @@ var selectChain = &query{`SELECT c.past, c.hash,
 	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, '')
 	FROM audit_chain c LEFT JOIN audit_events e ON e.id > c.past WHERE c.id = 1 ORDER BY e.id`}
 
-// verification is a check on its way along the chain.
-type verification struct {
-	corebot.AuditChain
-	noted *corebot.AuditHead
-	at    link
-	found bool // the noted head
-}
-
-// Verify follows the chain from its beginning to its head. If the chain does not fit together, or the noted head is not
-// a part of it, the error is a [*corebot.BrokenChain]. noted may be nil. The check takes about 11 µs for each event.
-func (a *Audit) Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error) {
-	v := verification{noted: noted}
+// Verify follows the chain from its beginning to its head. If the chain does not fit together, or is not the one of
+// which heads were published, the error is a [*corebot.BrokenChain]. It names the first head that does not hold, in the
+// order of heads. The check takes about 11 µs for each event.
+func (a *Audit) Verify(ctx context.Context, q corebot.AuditProof) (corebot.AuditChain, error) {
+	var walk corebot.AuditWalk
+	var restores []restored
 	numbers, began := int64(0), false
 	err := a.db.reader.whole(ctx, selectChain, func(s scanner) error {
 		var past link
@@ -240,74 +226,162 @@ func (a *Audit) Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.A
 		}
 		if !began {
 			began = true
-			v.begin(past)
+			walk.Begin(past.id, past.hash, q.Heads)
 		}
 		if !is {
 			return nil
 		}
-		return v.step(&e, stored)
+		if e.Event == restoreEvent {
+			restores = append(restores, restored{e.ID, e.At})
+		}
+		r := recordOf(&e)
+		r.Hash = hex.EncodeToString(stored)
+		return walk.Step(r)
 	})
 	if err == nil && !began {
 		err = &corebot.BrokenChain{Why: "where it begins is not known"}
 	}
-	if err == nil {
-		err = v.end(numbers)
+	if at := walk.Chain.Head.Event; err == nil && numbers > at {
+		err = &corebot.BrokenChain{Event: at + 1, Why: fmt.Sprintf("events %d to %d are missing at its end", at+1,
+			numbers)}
 	}
-	return v.AuditChain, err
+	if err == nil && len(q.Heads) > 0 {
+		err = a.prove(ctx, &walk, q, restores)
+	}
+	return walk.Chain, err
 }
 
-func (v *verification) begin(past link) {
-	v.at, v.Past = past, past.id
-	v.meet()
+// restored is the event of a restored backup.
+type restored struct {
+	id int64
+	at time.Time
 }
 
-// step checks one event against its stored hash.
-func (v *verification) step(e *corebot.AuditEvent, stored []byte) error {
-	if e.ID != v.at.id+1 {
-		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing", v.at.id+1,
-			e.ID-1)}
+// prove holds the chain to the published heads.
+func (a *Audit) prove(ctx context.Context, walk *corebot.AuditWalk, q corebot.AuditProof, restores []restored) error {
+	var id string
+	if _, err := a.db.reader.one(ctx, storeRow, []any{&id, new(int64), new(int64), new(int64)}); err != nil {
+		return err
 	}
-	next := v.at.follow(e)
-	if !slices.Equal(next.hash, stored) {
-		return &corebot.BrokenChain{Event: e.ID, Why: "it, or what was before it, is not what was written"}
-	}
-	v.at = next
-	v.Events++
-	if v.meet() {
-		return nil
-	}
-	return &corebot.BrokenChain{Event: e.ID, Why: "it is another one than the head that was noted"}
-}
-
-// meet says whether the event at the place of the noted head has the noted hash. At every other place it is true.
-func (v *verification) meet() bool {
-	v.Head = corebot.AuditHead{Event: v.at.id, Hash: hex.EncodeToString(v.at.hash)}
-	if v.noted == nil || v.noted.Event != v.at.id {
-		return true
-	}
-	v.found = *v.noted == v.Head
-	return v.found
-}
-
-// end checks that no event is missing behind the last one. numbers is the highest number that was ever given.
-func (v *verification) end(numbers int64) error {
-	switch {
-	case numbers > v.at.id:
-		return &corebot.BrokenChain{Event: v.at.id + 1, Why: fmt.Sprintf("events %d to %d are missing at its end",
-			v.at.id+1, numbers)}
-	case v.noted == nil || v.found:
-		return nil
-	case v.noted.Event <= v.Past:
-		return &corebot.BrokenChain{
-			Event: v.noted.Event,
-			Why: fmt.Sprintf("the head that was noted is not there any more: the trail begins behind event %d",
-				v.Past),
+	others, chain := 0, &walk.Chain
+	for _, h := range q.Heads {
+		switch {
+		case h.Database != "" && h.Database != id:
+			others++
+		case walk.Has(h.AuditHead):
+			chain.Held++
+		case h.Event < chain.Past && (q.Kept <= 0 || !h.EventAt.After(time.Now().Add(-q.Kept))) && !h.EventAt.IsZero():
+			chain.Older++
+		default:
+			if !leftBehind(h, q.Restored, restores) {
+				return notHeld(h, chain, restores)
+			}
+			chain.LeftBehind++
 		}
 	}
-	return &corebot.BrokenChain{
-		Event: v.noted.Event,
-		Why:   "the head that was noted is not there: the trail ends before it",
+	chain.OtherDatabases = others
+	if others == len(q.Heads) {
+		return &corebot.BrokenChain{Event: chain.Head.Event, Why: "no head is of this database: it is another one"}
 	}
+	return nil
+}
+
+// leftBehind says whether a head is of events that a restored backup did not have. allowed are the restores that the
+// operator knows.
+func leftBehind(h corebot.PublishedHead, allowed []int64, restores []restored) bool {
+	return slices.ContainsFunc(restores, func(r restored) bool {
+		return slices.Contains(allowed, r.id) && r.id <= h.Event && !h.At.After(r.at)
+	})
+}
+
+// notHeld says why a head does not hold.
+func notHeld(h corebot.PublishedHead, chain *corebot.AuditChain, restores []restored) error {
+	head := "the head that was noted"
+	if !h.At.IsZero() {
+		head = "the head that was published " + h.At.UTC().Format(time.RFC3339)
+	}
+	broken := &corebot.BrokenChain{Event: h.Event}
+	switch {
+	case h.Event <= chain.Past:
+		broken.Why = fmt.Sprintf("%s is not there any more: the trail begins behind event %d", head, chain.Past)
+	case h.Event > chain.Head.Event:
+		broken.Why = head + " is not there: the trail ends before it"
+	default:
+		broken.Why = "it is another one than " + head
+	}
+	for _, r := range restores {
+		if r.id <= h.Event && !h.At.After(r.at) {
+			return corebot.WithHint(broken, fmt.Sprintf("event %d says that a backup was restored at %s: if you "+
+				"restored it, say --restored %d", r.id, r.at.UTC().Format(time.RFC3339), r.id))
+		}
+	}
+	return broken
+}
+
+// Records gives the events behind an id in their order, as they are stored and hashed, and the hash before the first.
+func (a *Audit) Records(ctx context.Context, after int64, limit int) (all []corebot.AuditRecord, err error) {
+	err = a.db.reader.each(ctx, auditRecords, func(s scanner) error {
+		var stored []byte
+		e, err := scanEvent(s, &stored)
+		r := recordOf(&e)
+		r.Hash = hex.EncodeToString(stored)
+		all = append(all, r)
+		return err
+	}, after, limit)
+	return all, err
+}
+
+// Head is the newest event of the trail as it is published, and where the chain begins.
+func (a *Audit) Head(ctx context.Context) (h corebot.PublishedHead, err error) {
+	err = a.db.reader.view(ctx, func(c *prepared) error {
+		head, err := readHead(c)
+		if err != nil {
+			return err
+		}
+		h.Event, h.Hash = head.id, hex.EncodeToString(head.hash)
+		return errors.Join(
+			c.each(storeRow, func(s scanner) error { return s.Scan(&h.Database, new(int64), new(int64), new(int64)) }),
+			c.each(timeOfAudit, func(s scanner) error { return s.Scan(moment{&h.EventAt}) }, head.id))
+	})
+	return h, err
+}
+
+// Follows says whether the trail goes on from a head that was published. Its event has the hash then, or retention has
+// deleted it, or a backup was restored since. Otherwise somebody has written the trail anew: a [*corebot.BrokenChain].
+func (a *Audit) Follows(ctx context.Context, h corebot.PublishedHead) error {
+	return a.db.reader.view(ctx, func(c *prepared) error {
+		var past link
+		var hash []byte
+		err := errors.Join(
+			c.each(selectAuditPast, func(s scanner) error { return s.Scan(&past.id, &past.hash) }),
+			c.each(hashOfAudit, func(s scanner) error { return s.Scan(&hash) }, h.Event))
+		if h.Event == past.id {
+			hash = past.hash
+		}
+		if err != nil || h.Event < past.id || hex.EncodeToString(hash) == h.Hash {
+			return err
+		}
+		var known []int64
+		var restores []restored
+		err = c.each(restoresSince, func(s scanner) error {
+			var r restored
+			err := s.Scan(&r.id, moment{&r.at})
+			restores, known = append(restores, r), append(known, r.id)
+			return err
+		}, h.At, restoreEvent)
+		head, headErr := readHead(c)
+		if err != nil || headErr != nil || leftBehind(h, known, restores) {
+			return errors.Join(err, headErr)
+		}
+		return notHeld(h, &corebot.AuditChain{Past: past.id, Head: corebot.AuditHead{Event: head.id}}, nil)
+	})
+}
+
+// NoteKey writes into the trail that a new key signs its heads from now on.
+func (a *Audit) NoteKey(ctx context.Context, id string) error {
+	return a.db.write(ctx, "audit.key", func(t *tx) error {
+		return changeTx(t, byOperator(), "audit.key", homeItself, map[string]any{"key": id})
+	})
 }
 
 // byOperator begins the audit event of a change by a command on the machine. Its sender is the user of this process,

@@ -29,9 +29,14 @@ func writeEvents(t testing.TB, db *DB, tools ...string) {
 	}
 }
 
+// noting asks whether a head that was noted is on the chain.
+func noting(h corebot.AuditHead) corebot.AuditProof {
+	return corebot.AuditProof{Heads: []corebot.PublishedHead{{AuditHead: h}}}
+}
+
 func wholeTrail(t testing.TB, db *DB) corebot.AuditChain {
 	t.Helper()
-	c, err := NewAudit(db).Verify(t.Context(), nil)
+	c, err := NewAudit(db).Verify(t.Context(), corebot.AuditProof{})
 	must(t, err)
 	return c
 }
@@ -65,7 +70,7 @@ func TestEventsFollowOneAnotherAcrossTransactionsFailuresAndProcesses(t *testing
 		t.Errorf("the trail is %+v", c)
 	}
 	for _, noted := range []corebot.AuditHead{before.Head, wholeTrail(t, db).Head} {
-		if _, err := NewAudit(db).Verify(t.Context(), &noted); err != nil {
+		if _, err := NewAudit(db).Verify(t.Context(), noting(noted)); err != nil {
 			t.Errorf("the head %v: %v", noted, err)
 		}
 	}
@@ -139,7 +144,7 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 			sideQuery(t, dir, c.sql)
 			broken := (*corebot.BrokenChain)(nil)
 			noted := corebot.AuditHead{Event: 9, Hash: strings.Repeat("0", 64)}
-			if _, err := NewAudit(db).Verify(t.Context(), &noted); !errors.As(err, &broken) ||
+			if _, err := NewAudit(db).Verify(t.Context(), noting(noted)); !errors.As(err, &broken) ||
 				broken.Event != c.broken || !strings.Contains(broken.Why, c.why) {
 				t.Errorf("got %v, want event %d: %s", err, c.broken, c.why)
 			}
@@ -165,12 +170,12 @@ func TestATrailThatWasWrittenAnewDoesNotHaveTheHeadThatWasNoted(t *testing.T) {
 	}
 	wholeTrail(t, db)
 	broken := (*corebot.BrokenChain)(nil)
-	if _, err := NewAudit(db).Verify(t.Context(), &noted); !errors.As(err, &broken) || broken.Event != 2 ||
+	if _, err := NewAudit(db).Verify(t.Context(), noting(noted)); !errors.As(err, &broken) || broken.Event != 2 ||
 		!strings.Contains(broken.Why, "another one") {
 		t.Errorf("the forged trail: %v", err)
 	}
 	later := corebot.AuditHead{Event: 7, Hash: noted.Hash}
-	if _, err := NewAudit(db).Verify(t.Context(), &later); !errors.As(err, &broken) || broken.Event != 7 ||
+	if _, err := NewAudit(db).Verify(t.Context(), noting(later)); !errors.As(err, &broken) || broken.Event != 7 ||
 		!strings.Contains(broken.Why, "ends before it") {
 		t.Errorf("a head that is further on: %v", err)
 	}
@@ -198,7 +203,8 @@ func TestAnEndThatWasCutOffIsMissedForEver(t *testing.T) {
 			}
 			writeEvents(t, db, "four")
 			broken := (*corebot.BrokenChain)(nil)
-			if _, err := NewAudit(db).Verify(t.Context(), nil); !errors.As(err, &broken) || broken.Event != 2 ||
+			if _, err := NewAudit(db).Verify(t.Context(), corebot.AuditProof{}); !errors.As(err, &broken) ||
+				broken.Event != 2 ||
 				!strings.Contains(broken.Why, "events 2 to 3 are missing") {
 				t.Errorf("got %v", err)
 			}
@@ -226,7 +232,7 @@ func TestRetentionCutsTheTrailAtItsOldEndAndItGoesOnFromThere(t *testing.T) {
 			t.Errorf("after a cut the trail is %+v", c)
 		}
 		// the event is gone, its hash is where the trail goes on from
-		if _, err := NewAudit(db).Verify(t.Context(), &noted); err != nil {
+		if _, err := NewAudit(db).Verify(t.Context(), noting(noted)); err != nil {
 			t.Errorf("the head before the cut: %v", err)
 		}
 		time.Sleep(2 * day)

@@ -207,7 +207,7 @@ func CheckCopy(ctx context.Context, path string) (has corebot.Inventory, problem
 	if problems, err = db.Problems(ctx); err != nil {
 		return has, problems, err
 	}
-	chain, err := NewAudit(db).Verify(ctx, nil)
+	chain, err := NewAudit(db).Verify(ctx, corebot.AuditProof{})
 	if broken := (*corebot.BrokenChain)(nil); errors.As(err, &broken) {
 		problems = append(problems, err.Error())
 	} else if err != nil {
@@ -391,7 +391,7 @@ func restoredTx(t *tx) (err error) {
 	if _, err := t.exec(jumpLives, jumpOfLives); err != nil {
 		return err
 	}
-	return changeTx(t, byOperator(), "db.restore", homeItself, map[string]any{
+	return changeTx(t, byOperator(), restoreEvent, homeItself, map[string]any{
 		"database": has.ID, "commit": batch, "committedAt": at.UTC().Format(time.RFC3339Nano),
 		"auditHead": corebot.AuditHead{Event: t.audit.id, Hash: hex.EncodeToString(t.audit.hash)}.String(),
 	})

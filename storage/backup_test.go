@@ -178,7 +178,7 @@ func TestTheAuditSaysFromWhereADatabaseWasRestored(t *testing.T) {
 		!strings.Contains(events[0].Args, `"auditHead":"`+strconv.FormatInt(events[1].ID, 10)+":") {
 		t.Errorf("the newest events are %+v", events)
 	}
-	if _, err := NewAudit(db).Verify(t.Context(), &r.Has.Audit); err != nil || len(r.Problems) > 0 {
+	if _, err := NewAudit(db).Verify(t.Context(), noting(r.Has.Audit)); err != nil || len(r.Problems) > 0 {
 		t.Errorf("%v %v", err, r.Problems)
 	}
 }

@@ -109,7 +109,7 @@ func TestTheAuditNamesTheOwnerOfTheHomeOnce(t *testing.T) {
 		must(t, g.Grant(t.Context(), corebot.Grant{Principal: corebot.AtTerminal(7), Role: corebot.RoleAdmin}))
 		events, err := NewAudit(db).List(t.Context(), corebot.AuditFilter{Decisions: true})
 		must(t, err)
-		_, err = NewAudit(db).Verify(t.Context(), nil)
+		_, err = NewAudit(db).Verify(t.Context(), corebot.AuditProof{})
 		must(t, err)
 		stop()
 		must(t, db.Close())

@@ -70,13 +70,11 @@ func (o onRequest) Make(ctx context.Context, to string) (backup.Made, error) {
 	return k.Make(ctx, to)
 }
 
+// AuditFile is the file of the published heads of the audit trail; empty: there is none.
+func AuditFile(c config.Config) string { return inHome(c.Home, c.Audit.File) }
+
 // backupDir is where the backups of a home are kept.
-func backupDir(c config.Config) string {
-	if filepath.IsAbs(c.Backup.Dir) {
-		return c.Backup.Dir
-	}
-	return filepath.Join(c.Home, c.Backup.Dir)
-}
+func backupDir(c config.Config) string { return inHome(c.Home, c.Backup.Dir) }
 
 // trees are the directories of a home that a backup has: those of all agents that the settings name, or have named.
 func trees(c config.Config) []backup.Tree {

@@ -20,6 +20,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/witness"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -54,7 +55,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 		valid = fail("settings", err)
 	}
 	findings = append(findings, valid, checkDisk(home, c.Storage.DiskFloor), checkDaemon(ctx, home))
-	findings = append(findings, checkDatabase(ctx, home))
+	findings = append(findings, checkDatabase(ctx, home), checkAuditKey(home))
 	findings = append(findings, checkSenderFiles(ctx, home, c.Tools)...)
 	findings = append(findings, checkRoots(c)...)
 	findings = append(findings, checkVersions(ctx, home, c.Tools)...)
@@ -89,6 +90,18 @@ func checkHome(home string) Finding {
 		return warn("chmod 700 "+home, "the home %s can be looked into by other users", home)
 	}
 	return ok("the home is %s", home)
+}
+
+// checkAuditKey looks at the key that signs the heads of the audit trail. It makes none.
+func checkAuditKey(home string) Finding {
+	key, err := witness.Look(home)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ok("the audit trail has no key yet: `corebot serve` makes one")
+	case err != nil:
+		return fail("the audit trail", err)
+	}
+	return ok("the key %s signs the heads of the audit trail", key.ID)
 }
 
 // checkDisk holds the disk to the floor that a running Corebot keeps. A home that does not exist yet will be on the

@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/owned"
+	"github.com/corebot/corebot/internal/witness"
 	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
 )
@@ -79,6 +80,8 @@ var (
 	_ operate.Replays      = (*storage.DeadLetters)(nil)
 	_ operate.Lives        = (*storage.Lives)(nil)
 	_ operate.Audit        = (*storage.Audit)(nil)
+	_ operate.Witness      = auditKeys{}
+	_ witness.Trail        = (*storage.Audit)(nil)
 	_ operate.Chats        = (*storage.Chats)(nil)
 	_ operate.ChatSettings = (*storage.Chats)(nil)
 	_ operate.History      = (*storage.History)(nil)
@@ -132,7 +135,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 	chats := storage.NewChats(db)
 	return operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Replays: storage.NewDeadLetters(db), Lives: storage.NewLives(db),
-		Audit: storage.NewAudit(db),
+		Audit: storage.NewAudit(db), Witness: auditKeys{c.Home, storage.NewAudit(db)},
 		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),

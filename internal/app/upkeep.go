@@ -20,6 +20,7 @@ import (
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/watchdog"
+	"github.com/corebot/corebot/internal/witness"
 	"github.com/corebot/corebot/observability"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
@@ -32,6 +33,38 @@ type upkeep struct {
 	retention   *storage.Retention
 	search      *storage.SearchIndex
 	backups     *backup.Keeper
+	witness     *witness.Publisher
+}
+
+// auditKeys makes keys that sign the heads of a home's audit trail.
+type auditKeys struct {
+	home  string
+	trail *storage.Audit
+}
+
+// NewKey implements [operate.Witness].
+func (k auditKeys) NewKey(ctx context.Context) (string, error) {
+	key, err := witness.Make(k.home)
+	if err == nil {
+		err = k.trail.NoteKey(ctx, key.ID)
+	}
+	return key.ID, err
+}
+
+// inHome is a path of the settings: a relative one begins at the home, and an empty one stays empty.
+func inHome(home, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(home, path)
+}
+
+// publishing says how often a process publishes heads: only `corebot serve` does.
+func (a *App) publishing() time.Duration {
+	if !a.serves {
+		return 0
+	}
+	return a.config.Audit.PublishEvery
 }
 
 // makeUpkeep makes it of the settings.
@@ -51,6 +84,12 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	if a.upkeep.search, err = storage.NewSearchIndex(a.Store, storage.SearchIndexOptions{
 		Log:     a.log,
 		Metrics: r,
+	}); err != nil {
+		return err
+	}
+	if a.upkeep.witness, err = witness.New(c.Home, storage.NewAudit(a.Store), witness.Options{
+		Every: a.publishing(), File: AuditFile(c), URL: c.Audit.URL, Token: c.Audit.Token.Reveal(),
+		Log: a.log, Metrics: r,
 	}); err != nil {
 		return err
 	}
@@ -85,6 +124,7 @@ func (u upkeep) services() []lifecycle.Service {
 		{Name: "retention", Run: u.retention.Run},
 		{Name: "search index", Run: u.search.Run},
 		{Name: "backups", Run: u.backups.Run},
+		{Name: "audit heads", Run: u.witness.Run},
 	}
 }
 

@@ -36,6 +36,7 @@ type Config struct {
 	Bus           Bus                 `mapstructure:"bus"`
 	Storage       Storage             `mapstructure:"storage"`
 	Backup        Backup              `mapstructure:"backup"`
+	Audit         Audit               `mapstructure:"audit"`
 	Retention     Retention           `mapstructure:"retention"`
 	Usage         Usage               `mapstructure:"usage"`
 	Budget        Budget              `mapstructure:"budget"`
@@ -119,6 +120,14 @@ type Backup struct {
 	Every time.Duration `mapstructure:"every" min:"0s"`
 	Dir   string        `mapstructure:"dir"`
 	Keep  int           `mapstructure:"keep" min:"1"`
+}
+
+// Audit says how the heads of the audit trail are published.
+type Audit struct {
+	PublishEvery time.Duration `mapstructure:"publish_every" min:"0s"`
+	File         string        `mapstructure:"file"`
+	URL          string        `mapstructure:"url"`
+	Token        Secret        `mapstructure:"token"`
 }
 
 // Retention is how long what is over is kept.
@@ -252,6 +261,7 @@ func Defaults() Config {
 			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
 		Backup: Backup{Dir: "data/backups", Keep: 7},
+		Audit:  Audit{PublishEvery: time.Hour, File: "data/audit-heads.jsonl"},
 		Retention: Retention{
 			Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour,
 			Versions: 7 * 24 * time.Hour,

@@ -26,7 +26,7 @@ func (c Config) validate() error {
 	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(),
 		c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(),
 		c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.Tools.Shell.validate(),
-		c.MCP.validate(),
+		c.MCP.validate(), c.Audit.validate(),
 		c.validateMCPServe())
 }
 
@@ -56,6 +56,14 @@ func (c Config) validateCompaction() error {
 		return corebot.WithHint(fmt.Errorf("agent.compaction_reserve_tokens and agent.compaction_keep_tokens are %d "+
 			"together, and a prompt has %d", used, prompt),
 			"together they must be less than llm.context_tokens without llm.output_tokens")
+	}
+	return nil
+}
+
+func (a Audit) validate() error {
+	if a.URL != "" && !isHTTP(a.URL) { // not quoted: an address may have a password in it
+		return corebot.WithHint(errors.New("audit.url is not an address"),
+			"it must be an http or https address, such as https://example.com/heads")
 	}
 	return nil
 }

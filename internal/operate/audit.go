@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -16,13 +18,25 @@ type Audit interface {
 	// Page gives events behind a cursor, newest first, and the cursor behind them.
 	Page(ctx context.Context, f corebot.AuditFilter, after string, limit int) (found []corebot.AuditEvent, next string,
 		err error)
-	Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error)
+	Verify(ctx context.Context, p corebot.AuditProof) (corebot.AuditChain, error)
+	// Head is the newest event. Records gives the events behind an id in their order, as they are stored and hashed.
+	Head(ctx context.Context) (corebot.PublishedHead, error)
+	Records(ctx context.Context, after int64, limit int) ([]corebot.AuditRecord, error)
+}
+
+// Witness publishes the heads of the audit trail.
+type Witness interface {
+	// NewKey makes a new key in the place of the old one, writes that into the trail, and gives its id.
+	NewKey(ctx context.Context) (string, error)
 }
 
 // The operations on the audit trail.
 var (
 	ListAudit   = reads("audit.list", (*Service).ListAudit)
 	VerifyAudit = walks("audit.verify", (*Service).VerifyAudit)
+	ReadRecords = walks("audit.records", (*Service).ReadRecords)
+	ReadHead    = reads("audit.head", (*Service).ReadHead)
+	NewAuditKey = changes("audit.key.new", (*Service).NewAuditKey)
 )
 
 type (
@@ -53,11 +67,46 @@ type (
 		DurationMS int64           `json:"durationMs"`
 		Agent      string          `json:"agent,omitempty"` // of another agent than main
 	}
-	// Verification asks whether the trail is what was written, up to a head that was noted before; nil: none was.
+	// Verification asks whether the trail is what was written, up to a head that was noted before (nil: none was), and
+	// whether it is the one of which heads were published.
 	Verification struct {
 		Noted *corebot.AuditHead `json:"noted,omitempty"`
+		corebot.AuditProof
+	}
+	// AuditKey names a key that signs the heads of the trail.
+	AuditKey struct {
+		ID string `json:"id"`
 	}
 )
+
+// ReadRecords gives a part of the trail as it is stored and hashed, oldest first. The cursor is the id of an event.
+func (s *Service) ReadRecords(ctx context.Context, p Part) (Page[corebot.AuditRecord], error) {
+	after := int64(0)
+	if p.After != "" {
+		var err error
+		if after, err = strconv.ParseInt(p.After, 10, 64); err != nil {
+			return Page[corebot.AuditRecord]{}, fmt.Errorf("%w: the cursor %q is no id of an event", corebot.ErrInvalid,
+				clip(p.After))
+		}
+	}
+	found, err := s.stores.Audit.Records(ctx, after, p.size())
+	next := ""
+	if len(found) == p.size() {
+		next = strconv.FormatInt(found[len(found)-1].ID, 10)
+	}
+	return pageOf(found, next, func(r corebot.AuditRecord) corebot.AuditRecord { return r }), err
+}
+
+// ReadHead gives the newest event of the trail.
+func (s *Service) ReadHead(ctx context.Context, _ struct{}) (corebot.PublishedHead, error) {
+	return s.stores.Audit.Head(ctx)
+}
+
+// NewAuditKey makes a new key that signs the heads of the trail.
+func (s *Service) NewAuditKey(ctx context.Context, _ struct{}) (AuditKey, error) {
+	id, err := s.stores.Witness.NewKey(ctx)
+	return AuditKey{id}, err
+}
 
 // ListAudit lists events, newest first.
 func (s *Service) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditEvent], error) {
@@ -84,8 +133,11 @@ func newAuditEvent(e corebot.AuditEvent) AuditEvent {
 
 // VerifyAudit checks the whole trail. A trail that was changed is a [*corebot.BrokenChain].
 func (s *Service) VerifyAudit(ctx context.Context, v Verification) (corebot.AuditChain, error) {
-	chain, err := s.stores.Audit.Verify(ctx, v.Noted)
-	if broken := (*corebot.BrokenChain)(nil); errors.As(err, &broken) {
+	if v.Noted != nil {
+		v.Heads = append(v.Heads, corebot.PublishedHead{AuditHead: *v.Noted})
+	}
+	chain, err := s.stores.Audit.Verify(ctx, v.AuditProof)
+	if broken := (*corebot.BrokenChain)(nil); errors.As(err, &broken) && corebot.HintOf(err) == "" {
 		err = corebot.WithHint(err, "somebody or something other than Corebot has written the database: compare it "+
 			"with a backup (data/backups)")
 	}

@@ -88,6 +88,7 @@ func table() []entry {
 		GiveUpHead.entry(), CountDeadLetters.entry(),
 		BeginReplay.entry(), StepReplay.entry(), StopReplay.entry(), ListReplays.entry(),
 		Why.entry(), ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
+		ReadRecords.entry(), ReadHead.entry(), NewAuditKey.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
 		ReadContext.entry(),

@@ -20,6 +20,7 @@ type Stores struct {
 	Replays      Replays // of many dead letters
 	Lives        Lives   // of messages, for `corebot why`
 	Audit        Audit
+	Witness      Witness // of the audit trail
 	Chats        Chats
 	ChatSettings ChatSettings
 	History      History

@@ -20,7 +20,7 @@ import (
 type Audit interface {
 	channels.Trail
 	List(ctx context.Context, f corebot.AuditFilter) ([]corebot.AuditEvent, error)
-	Verify(ctx context.Context, noted *corebot.AuditHead) (corebot.AuditChain, error)
+	Verify(ctx context.Context, p corebot.AuditProof) (corebot.AuditChain, error)
 }
 
 func auditSpecs() []spec {
@@ -118,9 +118,18 @@ func decisionsAreWanted(s *suite) {
 	}
 }
 
+// noting asks whether a head that was noted is on the chain.
+func noting(h corebot.AuditHead) corebot.AuditProof {
+	return corebot.AuditProof{Heads: []corebot.PublishedHead{{AuditHead: h}}}
+}
+
 func (s *suite) verify(noted *corebot.AuditHead) corebot.AuditChain {
+	var proof corebot.AuditProof
+	if noted != nil {
+		proof = noting(*noted)
+	}
 	s.t.Helper()
-	c, err := s.Audit.Verify(s.ctx(), noted)
+	c, err := s.Audit.Verify(s.ctx(), proof)
 	s.must(err)
 	return c
 }
@@ -156,7 +165,7 @@ func headsAreKnown(s *suite) {
 	other.Hash, later.Event = heads[0].Hash, later.Event+1
 	for _, h := range []corebot.AuditHead{other, later} {
 		broken := (*corebot.BrokenChain)(nil)
-		if _, err := s.Audit.Verify(s.ctx(), &h); !errors.As(err, &broken) || broken.Event != h.Event {
+		if _, err := s.Audit.Verify(s.ctx(), noting(h)); !errors.As(err, &broken) || broken.Event != h.Event {
 			s.t.Errorf("the head %v: %v", h, err)
 		}
 	}

@@ -1,0 +1,272 @@
+package witness
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// Trail is the audit trail.
+type Trail interface {
+	Head(ctx context.Context) (corebot.PublishedHead, error)
+	// Follows says whether the trail goes on from a head; otherwise the error is a [*corebot.BrokenChain].
+	Follows(ctx context.Context, h corebot.PublishedHead) error
+}
+
+// Options of a [Publisher]. Every head goes to the log, too.
+type Options struct {
+	Every   time.Duration // between two heads; 0: none is published
+	File    string        // a line each; empty: none
+	URL     string        // gets each line by POST; empty: nobody does
+	Token   string        // as a bearer token to the URL
+	Timeout time.Duration // of a POST; 10 s
+	Log     zerolog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Publisher publishes heads.
+type Publisher struct {
+	home   string
+	trail  Trail
+	opts   Options
+	client *http.Client
+	mu     sync.Mutex
+	last   *corebot.PublishedHead // nil: not read yet
+	at     prometheus.Gauge
+	failed *prometheus.CounterVec
+}
+
+// The steps that can fail, as metrics name them.
+const (
+	toSign = "sign" // there is no key, or the trail was written anew
+	toFile = "file"
+	toURL  = "url"
+)
+
+// New makes a publisher of a home's trail; it starts nothing.
+func New(home string, trail Trail, o Options) (*Publisher, error) {
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	p := &Publisher{
+		home: home, trail: trail, opts: o, client: &http.Client{
+			Timeout:       o.Timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		at: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "corebot_audit_head_published_timestamp_seconds", Help: "When a head of the audit trail was last " +
+				"published everywhere, as unix time; 0: never in this process.",
+		}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_audit_publish_failures_total", Help: "Heads of the audit trail that were not published, " +
+				"by step: sign (no key, or the trail was written anew), file, url.",
+		}, []string{"step"}),
+	}
+	every := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "corebot_audit_publish_interval_seconds", Help: "How often a head of the audit trail is published; " +
+			"0: never.",
+	})
+	every.Set(o.Every.Seconds())
+	for _, step := range []string{toSign, toFile, toURL} {
+		p.failed.WithLabelValues(step)
+	}
+	if o.Metrics == nil {
+		return p, nil
+	}
+	for _, c := range []prometheus.Collector{p.at, p.failed, every} {
+		if err := o.Metrics.Register(c); err != nil {
+			return nil, fmt.Errorf("register the metrics of the audit trail: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// Run publishes a head at once and then from time to time, until ctx ends.
+func (p *Publisher) Run(ctx context.Context) error {
+	if p.opts.Every <= 0 {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		if _, err := p.Publish(ctx); err != nil && ctx.Err() == nil {
+			p.opts.Log.Error().Err(err).Str("hint", corebot.HintOf(err)).
+				Msg("the head of the audit trail was not published")
+		}
+		select {
+		case <-time.After(p.opts.Every):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Publish signs and publishes the newest head now.
+func (p *Publisher) Publish(ctx context.Context) (Line, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line, head, err := p.sign(ctx)
+	if err != nil {
+		p.failed.WithLabelValues(toSign).Inc()
+		return line, err
+	}
+	text, err := line.Encode()
+	if err != nil {
+		return line, fmt.Errorf("encode a head: %w", err)
+	}
+	p.opts.Log.Info().RawJSON("head", bytes.TrimSpace(text)).Msg("the head of the audit trail is published")
+	var errs []error
+	if p.opts.File != "" {
+		errs = append(errs, p.counted(toFile, appendLine(p.opts.File, text)))
+	}
+	if p.opts.URL != "" {
+		errs = append(errs, p.counted(toURL, p.post(ctx, text)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return line, err
+	}
+	p.last = &head
+	p.at.SetToCurrentTime()
+	return line, nil
+}
+
+func (p *Publisher) counted(step string, err error) error {
+	if err != nil {
+		p.failed.WithLabelValues(step).Inc()
+	}
+	return err
+}
+
+// sign makes the line of the newest head. It signs no trail that does not go on from the head before.
+func (p *Publisher) sign(ctx context.Context) (line Line, head corebot.PublishedHead, err error) {
+	key, made, err := Load(p.home)
+	if err != nil {
+		return line, head, err
+	}
+	if made {
+		p.opts.Log.Info().Str("key", key.ID).Str("public", filepath.Join(p.home, PublicFile)).
+			Msg("a new key signs the heads of the audit trail; keep a copy of the public key elsewhere")
+	}
+	if head, err = p.trail.Head(ctx); err != nil {
+		return line, head, fmt.Errorf("read the head of the audit trail: %w", err)
+	}
+	head.At = time.Now()
+	last, err := p.before()
+	if err != nil {
+		return line, head, err
+	}
+	switch {
+	case last == nil:
+	case last.Database != head.Database:
+		p.opts.Log.Warn().Str("before", last.Database).Str("now", head.Database).
+			Msg("the audit trail is of another database than the head that was published last")
+	default:
+		if err := p.trail.Follows(ctx, *last); err != nil {
+			return line, head, corebot.WithHint(fmt.Errorf("the trail is not the one that was published, and is not "+
+				"signed: %w", err), "`corebot audit verify --heads FILE` says more; docs/runbook.md has what to do")
+		}
+	}
+	return key.Sign(head), head, nil
+}
+
+// tail is how much of the end of a file is read for its last head.
+const tail = 16 << 10
+
+// before is the head that was published last: by this process, or the last line of the file. Nil: there is none.
+func (p *Publisher) before() (*corebot.PublishedHead, error) {
+	if p.last != nil || p.opts.File == "" {
+		return p.last, nil
+	}
+	keys, err := ReadKeys(filepath.Join(p.home, PublicFile))
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(p.opts.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the published heads: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err == nil && info.Size() > tail {
+		_, err = f.Seek(-tail, io.SeekEnd)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the published heads: %w", err)
+	}
+	read, err := Read(f, keys)
+	if err != nil || len(read.Lines) == 0 {
+		return nil, err
+	}
+	head := read.Lines[len(read.Lines)-1].Head()
+	return &head, nil
+}
+
+// appendLine appends a line to a file and syncs it. A last line without an end is ended first.
+func appendLine(path string, line []byte) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return corebot.WithHint(fmt.Errorf("append a head: %w", err), "audit.file names the file")
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("append a head: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return corebot.WithHint(fmt.Errorf("%w: %s is no plain file", corebot.ErrInvalid, path),
+			"audit.file names the file")
+	}
+	end := []byte{'\n'}
+	if info.Size() > 0 {
+		if _, err := f.ReadAt(end, info.Size()-1); err != nil {
+			return fmt.Errorf("append a head: %w", err)
+		}
+	}
+	if end[0] != '\n' {
+		line = append([]byte{'\n'}, line...)
+	}
+	if _, err := f.Write(line); err != nil {
+		return fmt.Errorf("append a head: %w", err)
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync the published heads: %w", err)
+	}
+	return nil
+}
+
+// post hands a line to the URL. Any answer of 2xx means that it was taken.
+func (p *Publisher) post(ctx context.Context, line []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.opts.URL, bytes.NewReader(line))
+	if err != nil {
+		return fmt.Errorf("post a head: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if p.opts.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.opts.Token)
+	}
+	answer, err := p.client.Do(req)
+	if err != nil {
+		return corebot.WithHint(fmt.Errorf("post a head: %w", err), "audit.url names the receiver")
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	_, _ = io.CopyN(io.Discard, answer.Body, maxLine)
+	if answer.StatusCode/100 != 2 {
+		return corebot.WithHint(fmt.Errorf("post a head: the receiver answered %s", answer.Status),
+			"audit.url names the receiver")
+	}
+	return nil
+}
