@@ -29,7 +29,8 @@ var floors = map[string]int{
 	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
 	"channels": 2, "channels/markup": 2, "scheduler": 2,
 
-	"policy": 1, "observability": 1, "agent/llm": 1, "agent/memory": 1, "agent/pages": 1, "agent/skills": 1,
+	"policy": 1, "observability": 1, "observability/slo": 1, "agent/llm": 1, "agent/memory": 1, "agent/pages": 1,
+	"agent/skills":     1,
 	"internal/operate": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
 
 	"": 0, "migrations": 0, "workspace": 0, "internal/*": 0,

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +46,9 @@ type Options struct {
 	Turns      int
 	SenderRate corebot.Rate          // of one sender's new messages, in all chats; only with Turns; none by default
 	Metrics    prometheus.Registerer // nil: the metrics are kept and not exported
+	// Offered is told of each inbound message that the store was asked to take: how long that took, and whether it was
+	// refused for want of room or by a fault. Nil: nobody is.
+	Offered func(took time.Duration, refused bool)
 }
 
 // DefaultLimitPatience is the default of Options.LimitPatience.
@@ -112,11 +116,13 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 		b.metrics.received(m.Direction, corebot.Receipt{Err: err})
 		return corebot.Receipt{}, err
 	}
+	began := time.Now()
 	receipts, err := b.store.Publish(ctx, []corebot.Message{m}, b.opts.Limits)
 	if err != nil {
 		receipts = []corebot.Receipt{{Err: err}}
 	}
 	b.metrics.received(m.Direction, receipts[0])
+	b.offered(m.Direction, time.Since(began), receipts[0].Err)
 	if err := receipts[0].Err; err != nil {
 		return corebot.Receipt{}, err
 	}
@@ -146,7 +152,15 @@ func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Recei
 			fit.Messages, places = append(fit.Messages, m), append(places, i)
 		}
 	}
+	began := time.Now()
 	stored, next, err := b.store.Receive(ctx, fit, b.opts.Limits)
+	for i := range fit.Messages {
+		refused := err
+		if err == nil {
+			refused = stored[i].Err
+		}
+		b.offered(corebot.Inbound, time.Since(began), refused)
+	}
 	if err != nil {
 		return nil, corebot.Cursor{}, err
 	}
@@ -157,6 +171,23 @@ func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Recei
 		b.metrics.received(corebot.Inbound, r)
 	}
 	return receipts, next, nil
+}
+
+// offered tells of an inbound message that the store was asked to take. Whoever sent something that cannot be taken, or
+// has too much waiting, is told so; that says nothing of the bus.
+func (b *Bus) offered(d corebot.Direction, took time.Duration, err error) {
+	if b.opts.Offered == nil || d != corebot.Inbound {
+		return
+	}
+	for _, own := range []error{
+		corebot.ErrInvalid, corebot.ErrTooLarge, corebot.ErrConflict, corebot.ErrLaneFull, corebot.ErrCommandRate,
+		context.Canceled,
+	} {
+		if errors.Is(err, own) {
+			return
+		}
+	}
+	b.opts.Offered(took, err != nil)
 }
 
 // Cursor is how far an account of a channel has received.

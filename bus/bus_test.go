@@ -165,6 +165,40 @@ func TestEveryPublishIsCountedByWhatBecameOfIt(t *testing.T) {
 	}
 }
 
+// TestARefusalIsTheBusesOwnUnlessItsSenderHasCausedIt: an objective must not be missed because somebody floods a chat.
+func TestARefusalIsTheBusesOwnUnlessItsSenderHasCausedIt(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want []bool // refused, of each that is told
+	}{
+		{nil, []bool{false}},
+		{corebot.ErrConflict, nil},
+		{corebot.ErrLaneFull, nil},
+		{corebot.ErrSenderFull, nil},
+		{context.Canceled, nil},
+		{context.DeadlineExceeded, []bool{true}},
+		{corebot.ErrOverloaded, []bool{true}},
+		{corebot.ErrDiskFull, []bool{true}},
+		{corebot.ErrCommitUnknown, []bool{true}},
+	} {
+		var told []bool
+		s := &script{receipt: corebot.Receipt{Life: 1, Err: c.err}}
+		b := newTest(t, s, Options{Offered: func(_ time.Duration, refused bool) { told = append(told, refused) }})
+		_, _ = b.Publish(t.Context(), prompt("x"))
+		_, _ = b.Publish(t.Context(), prompt(" ")) // the store was not asked
+		if !slices.Equal(told, c.want) {
+			t.Errorf("%v: told %v of a publish, want %v", c.err, told, c.want)
+		}
+		told = nil
+		_, _, _ = b.Receive(t.Context(), corebot.Batch{
+			Channel: "test", Messages: []corebot.Message{prompt("x")}, Cursor: corebot.Cursor{}.To("3"),
+		})
+		if !slices.Equal(told, c.want) {
+			t.Errorf("%v: told %v of a batch, want %v", c.err, told, c.want)
+		}
+	}
+}
+
 func TestOnlyFitMessagesOfABatchReachTheStore(t *testing.T) {
 	s := &script{receipt: corebot.Receipt{Life: 7}}
 	b := newTest(t, s, Options{})

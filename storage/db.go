@@ -57,6 +57,8 @@ type Options struct {
 	KeepDeferred bool
 	// TaskFailures is how many runs of a task in a row can fail before the task is paused; 0: any number.
 	TaskFailures int
+	// TasksWithin is how late a due task can begin and still count as in time; 0: that is not counted.
+	TasksWithin time.Duration
 }
 
 // DB is Corebot's database in one data directory. Any goroutine may call its methods. The methods that write need a
@@ -91,6 +93,7 @@ type DB struct {
 	grouped    chan struct{}                    // signals that notices of dead letters are grouped; holds one signal
 	replaying  chan struct{}                    // signals that a replay of many is open; holds one signal
 	taskEnds   int                              // failed runs in a row that pause a task; 0: any number
+	taskLate   time.Duration                    // how late a task can begin in time; 0: that is not counted
 	between    chan func(*writer)               // what the writer runs between two transactions
 	tally      tally
 	faults     faults
@@ -113,7 +116,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	}
 	db := &DB{
 		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
-		taskEnds:  o.TaskFailures,
+		taskEnds: o.TaskFailures, taskLate: o.TasksWithin,
 		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
 		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
 		replaying: make(chan struct{}, 1), grouped: make(chan struct{}, 1),

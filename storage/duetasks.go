@@ -140,6 +140,15 @@ func (s *Tasks) fireTx(t *tx, f corebot.Firing) error {
 			return err
 		}
 	}
+	if t.taskLate > 0 && !f.Skip {
+		n := corebot.Kept{Good: 1}
+		if f.Missed || t.now.Sub(f.Due) > t.taskLate {
+			n = corebot.Kept{Bad: 1}
+		}
+		if err := keptTx(t, corebot.ObjectiveTasks, t.now, n); err != nil {
+			return err
+		}
+	}
 	advanced, err := t.exec(advanceTask, f.Due, orNull(f.Next), t.now, f.Task.ID, version)
 	if f.Next.IsZero() {
 		t.total.tasks -= advanced // it is done

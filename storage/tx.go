@@ -44,6 +44,7 @@ type tx struct {
 	backAt     int64
 	lanePlaces int64 // most deferred messages of a lane; 0: any number
 	taskEnds   int   // failed runs in a row that pause a task; 0: any number
+	taskLate   time.Duration
 }
 
 // totals counts what waits in all lanes together, by direction, and the tasks that are not done. It follows the tables

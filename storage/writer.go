@@ -297,7 +297,7 @@ func (w *writer) newTx(now time.Time) *tx {
 		waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
 		clients:  w.db.clientsNow(),
-		taskEnds: w.db.taskEnds,
+		taskEnds: w.db.taskEnds, taskLate: w.db.taskLate,
 	}
 }
 

@@ -39,6 +39,7 @@ import (
 	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/observability/slo"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/scheduler/eventfiles"
@@ -90,33 +91,34 @@ type App struct {
 	reloading sync.Mutex
 	inForce   config.Config // guarded by reloading
 
-	log       zerolog.Logger
-	redactor  *redact.Redactor
-	degraded  *observability.Degraded
-	stopping  atomic.Pointer[string] // why nothing more is accepted
-	upkeep    upkeep
-	watchdog  *watchdog.Watchdog
-	systemd   *sdnotify.Notifier
-	senders   *tools.SenderFiles
-	programs  *background.Set // those in the background, of all agents
-	router    *router.Router
-	gate      *taskGate
-	scheduler *scheduler.Scheduler
-	events    *eventfiles.Directory
-	door      *channels.FrontDoor
-	outbox    *channels.Outbox
-	terminals *cli.Remote
-	webhook   *webhook.Webhook
-	clients   *serve.Service
-	control   *control.Server
-	channels  *channels.Supervisor
-	answers   bool
-	serves    bool
-	passing   bool
-	only      string // the one agent that this process runs; empty: all
-	networks  []channels.Network
-	server    *observability.Server
-	undo      []undo
+	log        zerolog.Logger
+	redactor   *redact.Redactor
+	degraded   *observability.Degraded
+	stopping   atomic.Pointer[string] // why nothing more is accepted
+	upkeep     upkeep
+	watchdog   *watchdog.Watchdog
+	objectives *slo.Monitor
+	systemd    *sdnotify.Notifier
+	senders    *tools.SenderFiles
+	programs   *background.Set // those in the background, of all agents
+	router     *router.Router
+	gate       *taskGate
+	scheduler  *scheduler.Scheduler
+	events     *eventfiles.Directory
+	door       *channels.FrontDoor
+	outbox     *channels.Outbox
+	terminals  *cli.Remote
+	webhook    *webhook.Webhook
+	clients    *serve.Service
+	control    *control.Server
+	channels   *channels.Supervisor
+	answers    bool
+	serves     bool
+	passing    bool
+	only       string // the one agent that this process runs; empty: all
+	networks   []channels.Network
+	server     *observability.Server
+	undo       []undo
 }
 
 // undo is how something that was opened is closed again.
@@ -154,7 +156,12 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err = a.makeService(ctx, registry); err != nil {
 		return nil, err
 	}
-	if a.Bus, err = bus.New(storage.NewQueue(a.Store), busOptions(c, registry)); err != nil {
+	if err = a.makeObjectives(registry); err != nil {
+		return nil, err
+	}
+	offered := busOptions(c, registry)
+	offered.Offered = a.objectives.Accepted
+	if a.Bus, err = bus.New(storage.NewQueue(a.Store), offered); err != nil {
 		return nil, err
 	}
 	if err = a.makeRouter(ctx, registry); err != nil {
@@ -206,9 +213,9 @@ func (a *App) openStore(ctx context.Context, r prometheus.Registerer) (err error
 	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
 		Accounting: a.accounting, Bootstrap: first,
 		Log: a.log, Metrics: r, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
-		TaskFailures: c.Tasks.MaxFailures,
-		Owner:        func() corebot.Principal { return ownerOf(c.Home) },
-		Attends:      attends,
+		TaskFailures: c.Tasks.MaxFailures, TasksWithin: c.SLO.TasksWithin,
+		Owner:   func() corebot.Principal { return ownerOf(c.Home) },
+		Attends: attends,
 	}); err != nil {
 		return err
 	}
@@ -303,6 +310,7 @@ func (a *App) Run(ctx context.Context) error {
 			}},
 			lifecycle.Service{Name: "channels", Run: a.receive},
 			lifecycle.Service{Name: "watchdog", Run: a.watchdog.Run},
+			lifecycle.Service{Name: "objectives", Run: a.objectives.Run},
 			lifecycle.Service{Name: "systemd", Run: a.tellSystemd})
 	}
 	if a.events != nil {

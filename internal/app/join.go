@@ -20,8 +20,10 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/signedpost"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/observability/slo"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/scheduler"
 	"github.com/corebot/corebot/storage"
@@ -83,6 +85,7 @@ var (
 	_ scheduler.Store     = (*storage.Tasks)(nil)
 	_ storage.MailClients = (*channels.Supervisor)(nil)
 	_ channels.Mailbox    = (*storage.Mailbox)(nil)
+	_ slo.Store           = (*storage.Objectives)(nil)
 )
 
 // makeRouter builds what answers: models, agents, router.
@@ -255,6 +258,50 @@ func adminChat(c config.Admin) (k corebot.Key, err error) {
 		return k, fmt.Errorf("admin.chat: %w", err)
 	}
 	return k, nil
+}
+
+// makeObjectives makes what watches the service level objectives.
+func (a *App) makeObjectives(r prometheus.Registerer) (err error) {
+	c := a.config.SLO
+	o := slo.Options{LeastBad: int64(c.MinBad), CoolDown: c.CoolDown, Log: a.log, Metrics: r}
+	for _, g := range []struct {
+		objective corebot.Objective
+		share     config.Number
+		within    time.Duration
+	}{
+		{corebot.ObjectiveAccepted, c.Accepted, c.AcceptedWithin},
+		{corebot.ObjectiveAnswered, c.Answered, c.AnsweredWithin},
+		{corebot.ObjectiveDelivered, c.Delivered, c.DeliveredWithin},
+		{corebot.ObjectiveTasks, c.Tasks, c.TasksWithin},
+	} {
+		if share, _ := g.share.Value(); share > 0 {
+			o.Goals = append(o.Goals, slo.Goal{Objective: g.objective, Share: share, Within: g.within})
+		}
+	}
+	if o.Chat, err = adminChat(a.config.Admin); err != nil {
+		return err
+	}
+	if c.WebhookURL != "" {
+		key, err := signedpost.ParseKey("slo.webhook_secret", c.WebhookSecret.Reveal())
+		if err != nil {
+			return err
+		}
+		target, err := signedpost.NewTarget("post an alarm to slo.webhook_url", c.WebhookURL, key)
+		if err != nil {
+			return err
+		}
+		o.Post = target.Post
+	}
+	var unpushed []string
+	for _, kind := range kinds(a.networks) {
+		if kind.Owner { // a reply waits until he opens a terminal
+			unpushed = append(unpushed, kind.Name)
+		}
+	}
+	a.objectives, err = slo.New(storage.NewObjectives(a.Store, storage.ObjectiveOptions{
+		Answered: c.AnsweredWithin, Delivered: c.DeliveredWithin, Unpushed: unpushed,
+	}), o)
+	return err
 }
 
 func busOptions(all config.Config, r prometheus.Registerer) bus.Options {

@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/observability/slo"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -34,6 +35,8 @@ type Status struct {
 	Degraded []observability.Degradation `json:"degraded,omitempty"`
 	// Stuck are the parts that stand still; a running Corebot knows them.
 	Stuck []watchdog.Stuck `json:"stuck,omitempty"`
+	// Objectives are the service level objectives, as of the last minute.
+	Objectives []slo.Standing `json:"objectives,omitempty"`
 }
 
 // AgentStatus is what one agent is made of at the moment.
@@ -135,7 +138,7 @@ func (a *App) statusNow(ctx context.Context) (s Status, err error) {
 	if s.Channels, err = (running{a}).Channels(ctx); err != nil {
 		return s, err
 	}
-	s.Degraded, s.Stuck = a.degraded.Now(ctx), a.watchdog.Stuck()
+	s.Degraded, s.Stuck, s.Objectives = a.degraded.Now(ctx), a.watchdog.Stuck(), a.objectives.Standings()
 	return s, nil
 }
 

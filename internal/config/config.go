@@ -52,6 +52,7 @@ type Config struct {
 	Admin         Admin               `mapstructure:"admin"`
 	Webhook       Webhook             `mapstructure:"webhook"`
 	Observability Observability       `mapstructure:"observability"`
+	SLO           SLO                 `mapstructure:"slo"`
 	Log           Log                 `mapstructure:"log"`
 }
 
@@ -234,6 +235,22 @@ type Observability struct {
 	StuckAfter time.Duration `mapstructure:"stuck_after" min:"1s"`
 }
 
+// SLO are the service level objectives, and who is told when one is missed.
+type SLO struct {
+	Accepted        Number        `mapstructure:"accepted"`
+	AcceptedWithin  time.Duration `mapstructure:"accepted_within" min:"1ms"`
+	Answered        Number        `mapstructure:"answered"`
+	AnsweredWithin  time.Duration `mapstructure:"answered_within" min:"1s"`
+	Delivered       Number        `mapstructure:"delivered"`
+	DeliveredWithin time.Duration `mapstructure:"delivered_within" min:"1s"`
+	Tasks           Number        `mapstructure:"tasks"`
+	TasksWithin     time.Duration `mapstructure:"tasks_within" min:"1s"`
+	MinBad          int           `mapstructure:"min_bad" min:"1"`
+	CoolDown        time.Duration `mapstructure:"cool_down" min:"0"`
+	WebhookURL      string        `mapstructure:"webhook_url"`
+	WebhookSecret   Secret        `mapstructure:"webhook_secret"`
+}
+
 // Log says what is logged, and how.
 type Log struct {
 	Level  string `mapstructure:"level" reload:"yes" oneof:"debug,info,warn,error"`
@@ -289,6 +306,11 @@ func Defaults() Config {
 			MaxStreams: 256, Interactive: true,
 		},
 		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210", StuckAfter: 30 * time.Second},
-		Log:           Log{Level: "info", Format: "auto"},
+		SLO: SLO{
+			Accepted: "0.999", AcceptedWithin: time.Second, Answered: "0.95", AnsweredWithin: 5 * time.Minute,
+			Delivered: "0.99", DeliveredWithin: 5 * time.Minute, Tasks: "0.99", TasksWithin: time.Minute,
+			MinBad: 3, CoolDown: time.Hour,
+		},
+		Log: Log{Level: "info", Format: "auto"},
 	}
 }

@@ -69,6 +69,7 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
 		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0",
 		"webhook.callback_url": "https://example.com/replies", "audit.url": "https://example.com/heads",
+		"slo.webhook_url": "https://example.com/alarms", "slo.webhook_secret": signingSecret,
 		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret,
 		"admin.chat": "main:webhook::ops",
 		"llm.prices": "gpt-4o=2.50/10", "usage.time_zone": "Local", "budget.chat_daily_cost": "1",
@@ -132,6 +133,8 @@ func another(t *testing.T, l leaf, text string) any {
 	case Grants:
 		return NewGrants(corebot.ToolGrant{Tool: "mcp__*", Role: corebot.RoleAdmin},
 			corebot.ToolGrant{Tool: "mcp.reload", Principal: corebot.Principal{Channel: "webhook", ID: "ann"}})
+	case Number:
+		return Number("0.97")
 	case List[string]:
 		if l.oneOf != nil {
 			return NewList(l.oneOf...)

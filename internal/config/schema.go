@@ -92,7 +92,10 @@ func (l leaf) schema() schemaObject {
 	case l.isSecret():
 		o.WriteOnly, o.Default = true, nil
 	case l.kind == reflect.TypeFor[Number]():
-		o.Type, o.Default = []string{"number", "string"}, nil
+		o.Type = []string{"number", "string"}
+		if l.standard == Number("") {
+			o.Default = nil
+		}
 	case l.isDuration():
 		o.Pattern = durationPattern
 	case l.kind.Kind() == reflect.Bool:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/listen"
+	"github.com/corebot/corebot/internal/signedpost"
 )
 
 // validate refuses settings that no part of Corebot could work with, and returns the first mistake. The tags check each
@@ -25,8 +26,8 @@ func (c Config) validate() error {
 	}
 	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(),
 		c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(),
-		c.Observability.validate(), c.validateListeners(), c.Tools.Web.validate(), c.Tools.Shell.validate(),
-		c.MCP.validate(), c.Audit.validate(),
+		c.Observability.validate(), c.SLO.validate(), c.validateListeners(), c.Tools.Web.validate(),
+		c.Tools.Shell.validate(), c.MCP.validate(), c.Audit.validate(),
 		c.validateMCPServe())
 }
 
@@ -119,6 +120,35 @@ func (o Observability) validate() error {
 			"set the token, or listen on 127.0.0.1")
 	}
 	return nil
+}
+
+// Shares of a service level objective. With less no burn rate reaches an alarm, and more cannot be told from all.
+const (
+	minShare = 0.95
+	maxShare = 0.9999
+)
+
+func (s SLO) validate() error {
+	for key, share := range map[string]Number{
+		"slo.accepted": s.Accepted, "slo.answered": s.Answered, "slo.delivered": s.Delivered, "slo.tasks": s.Tasks,
+	} {
+		if v, set := share.Value(); set && v != 0 && (v < minShare || v > maxShare) {
+			return corebot.WithHint(fmt.Errorf("%s is %s", key, share),
+				fmt.Sprintf("it must be a share from %v to %v, or 0 to watch nothing", minShare, maxShare))
+		}
+	}
+	switch {
+	case s.WebhookURL == "":
+		return nil
+	case !isHTTP(s.WebhookURL): // not quoted: an address may have a password in it
+		return corebot.WithHint(errors.New("slo.webhook_url is not an address"),
+			"it must be an http or https address, such as https://example.com/alarms")
+	case s.WebhookSecret == (Secret{}):
+		return corebot.WithHint(errors.New("slo.webhook_url is set, and slo.webhook_secret is not"),
+			"set slo.webhook_secret; "+makeSecret)
+	}
+	_, err := signedpost.ParseKey("slo.webhook_secret", s.WebhookSecret.Reveal())
+	return err
 }
 
 // isListener refuses what is not host:port, with a port that there is.

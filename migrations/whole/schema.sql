@@ -46,6 +46,7 @@
 -- has 0069_jobs_noted.sql
 -- has 0070_replays.sql
 -- has 0071_dead_notices.sql
+-- has 0073_objectives.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -538,6 +539,26 @@ CREATE TABLE dead_notices (
   PRIMARY KEY (agent, channel, account, chat, thread, cause)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX dead_notices_due ON dead_notices (due_at);
+CREATE TABLE objective_minutes (
+  objective TEXT    NOT NULL,
+  minute    INTEGER NOT NULL, -- of unix time
+  good      INTEGER NOT NULL,
+  bad       INTEGER NOT NULL,
+  PRIMARY KEY (objective, minute)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE objective_cursors (
+  objective TEXT    NOT NULL PRIMARY KEY,
+  life_id   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE objective_alarms (
+  objective TEXT    NOT NULL,
+  severity  TEXT    NOT NULL,
+  since     INTEGER NOT NULL, -- 0: it does not sound
+  told_at   INTEGER NOT NULL, -- when readers were last told that it began
+  told      INTEGER NOT NULL, -- 1: they know that it sounds now
+  post      TEXT    NOT NULL, -- what is still to be posted; empty: nothing
+  PRIMARY KEY (objective, severity)
+) STRICT, WITHOUT ROWID;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -589,8 +610,9 @@ INSERT INTO goose_db_version VALUES (46, 68, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (47, 69, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 49);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 50);
