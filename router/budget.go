@@ -27,6 +27,19 @@ type Spending struct {
 // none says whether there is no cap.
 func (s Spending) none() bool { return s.Budget == (corebot.Budget{}) && len(s.Agents) == 0 }
 
+// spending is the view of now: the caps can change while the router runs.
+func (r *Router) spending() Spending {
+	s := r.opts.Spending
+	if now := r.budget.Load(); now != nil {
+		s.Budget = *now
+	}
+	return s
+}
+
+// SetBudget sets the caps for the turns that begin from now on. Messages that an earlier cap has deferred wait on;
+// `corebot deferred release` lets them go.
+func (r *Router) SetBudget(b corebot.Budget) { r.budget.Store(&b) }
+
 // limit is one cap that concerns a message.
 type limit struct {
 	scope corebot.BudgetScope
@@ -62,7 +75,7 @@ func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) 
 // end, also after a failure or a restart. If the usage cannot be read, the attempt fails, because nobody knows what the
 // turn may cost.
 func (r *Router) overBudget(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
-	s := r.opts.Spending
+	s := r.spending()
 	if s.Books == nil || s.none() || d.Stopped || begun(d) {
 		return corebot.Result{}, false
 	}
@@ -96,8 +109,9 @@ func (r *Router) usedUp(ctx context.Context, d corebot.Delivery) (*limit, error)
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range r.opts.Spending.limits(k, d.Message.Sender, role) {
-		u, err := r.shared.use(ctx, r.opts.Spending.Books, l)
+	s := r.spending()
+	for _, l := range s.limits(k, d.Message.Sender, role) {
+		u, err := r.shared.use(ctx, s.Books, l)
 		if err != nil {
 			return nil, err
 		}

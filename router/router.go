@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -148,6 +149,7 @@ type Router struct {
 	active    active
 	steps     watchdog.Steps[corebot.Lease] // what workers do outside of the agent
 	shared    sharedUse
+	budget    atomic.Pointer[corebot.Budget] // instead of the budget of opts; nil: it has not changed
 	metrics   *metrics
 }
 

@@ -21,7 +21,7 @@ func (r *Router) usage(ctx context.Context, m corebot.Message, c corebot.Command
 	if err != nil {
 		return corebot.Receipt{}, err
 	}
-	text, err := r.opts.Spending.report(ctx, m.Key, m.Sender, role)
+	text, err := r.spending().report(ctx, m.Key, m.Sender, role)
 	if err != nil {
 		return corebot.Receipt{}, fmt.Errorf("read what was used: %w", err)
 	}

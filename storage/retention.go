@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,7 @@ type Retention struct {
 	lanes, history, chats, tasks rotation
 	swept                        *prometheus.CounterVec
 	ran                          prometheus.Gauge
+	mu                           sync.Mutex
 	told                         int64 // the head of the audit trail in the last log line
 }
 
@@ -87,17 +89,8 @@ const (
 // NewRetention checks the options; it starts nothing. If ids would be forgotten too early, the error is
 // [corebot.ErrInvalid].
 func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
-	for _, n := range []time.Duration{
-		o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Versions, o.Every,
-		time.Duration(o.HistoryEntries),
-	} {
-		if n < 0 {
-			return nil, fmt.Errorf("%w: a number of the retention is negative: %d", corebot.ErrInvalid, n)
-		}
-	}
-	if o.Messages > 0 && o.Messages < o.Dedupe {
-		return nil, fmt.Errorf("%w: messages are kept for %v, and their ids must be known for %v", corebot.ErrInvalid,
-			o.Messages, o.Dedupe)
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	o.Every = cmp.Or(o.Every, time.Hour)
 	r := &Retention{
@@ -110,21 +103,7 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 			Help: "When the last pass ended that did all tables, as unix time; 0: none of this process has.",
 		}),
 	}
-	history := o.History
-	if o.HistoryEntries > 0 {
-		history = cmp.Or(history, longAgo)
-	}
-	r.stages = []stage{
-		{"message_life", o.Messages, r.sweepLives},
-		{"lanes", o.Messages, r.sweepLanes},
-		{"usage_days", o.Usage, r.sweepUsage},
-		{"audit_events", o.Audit, r.sweepAudit},
-		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
-		{"file_versions", o.Versions, r.sweepAged(versionTable)},
-		{"history", history, r.sweepHistory},
-		{"tasks", o.Messages, r.sweepTasks},
-		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats
-	}
+	r.stages = r.stagesOf(o)
 	for _, s := range r.stages {
 		r.swept.WithLabelValues(s.table) // creates the series at zero
 	}
@@ -135,6 +114,64 @@ func NewRetention(db *DB, o RetentionOptions) (*Retention, error) {
 		return nil, fmt.Errorf("register the metrics of the retention: %w", err)
 	}
 	return r, nil
+}
+
+// check refuses options by which ids would be forgotten too early.
+func (o RetentionOptions) check() error {
+	for _, n := range []time.Duration{
+		o.Messages, o.Dedupe, o.Audit, o.Mailbox, o.Usage, o.History, o.Versions, o.Every,
+		time.Duration(o.HistoryEntries),
+	} {
+		if n < 0 {
+			return fmt.Errorf("%w: a number of the retention is negative: %d", corebot.ErrInvalid, n)
+		}
+	}
+	if o.Messages > 0 && o.Messages < o.Dedupe {
+		return fmt.Errorf("%w: messages are kept for %v, and their ids must be known for %v", corebot.ErrInvalid,
+			o.Messages, o.Dedupe)
+	}
+	return nil
+}
+
+func (r *Retention) stagesOf(o RetentionOptions) []stage {
+	history := o.History
+	if o.HistoryEntries > 0 {
+		history = cmp.Or(history, longAgo)
+	}
+	return []stage{
+		{"message_life", o.Messages, r.sweepLives},
+		{"lanes", o.Messages, r.sweepLanes},
+		{"usage_days", o.Usage, r.sweepUsage},
+		{"audit_events", o.Audit, r.sweepAudit},
+		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
+		{"file_versions", o.Versions, r.sweepAged(versionTable)},
+		{"history", history, r.sweepHistory},
+		{"tasks", o.Messages, r.sweepTasks},
+		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats
+	}
+}
+
+// Prepare gives the function that makes the passes from now on keep to other times, and to another number of entries.
+func (r *Retention) Prepare(o RetentionOptions) (apply func(), err error) {
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.stages, r.opts.HistoryEntries = r.stagesOf(o), o.HistoryEntries
+	}, o.check()
+}
+
+// now are the stages of a pass that begins.
+func (r *Retention) now() []stage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stages
+}
+
+// entries is how many of the newest entries of a chat are kept; 0: all.
+func (r *Retention) entries() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.opts.HistoryEntries
 }
 
 // longAgo is older than anything. With it, only the number of rows counts.
@@ -174,7 +211,7 @@ func rest(ctx context.Context, d time.Duration) error {
 // clock is in doubt there is no pass.
 func (r *Retention) Sweep(ctx context.Context) error {
 	var errs []error
-	for _, s := range r.stages {
+	for _, s := range r.now() {
 		if s.keep == 0 {
 			continue
 		}

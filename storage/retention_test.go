@@ -326,3 +326,31 @@ func mail(chat, id string) corebot.Message {
 		Key:   corebot.Key{Agent: "main", Channel: "webhook", Chat: chat},
 	}
 }
+
+func TestRetentionTakesOtherTimesFromTheNextPassOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		writeEvents(t, db, "one", "two")
+		r := keeping(t, db, RetentionOptions{})
+		time.Sleep(2 * day)
+		must(t, r.Sweep(t.Context()))
+		if c := wholeTrail(t, db); c.Events != 2 {
+			t.Fatalf("kept for ever, the trail has %d events", c.Events)
+		}
+		early := RetentionOptions{Messages: time.Hour, Dedupe: day}
+		if _, err := r.Prepare(early); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("ids that are forgotten too early: %v", err)
+		}
+		apply, err := r.Prepare(RetentionOptions{Audit: day})
+		must(t, err)
+		must(t, r.Sweep(t.Context()))
+		if c := wholeTrail(t, db); c.Events != 2 {
+			t.Fatalf("prepared and not applied, the trail has %d events", c.Events)
+		}
+		apply()
+		must(t, r.Sweep(t.Context()))
+		if c := wholeTrail(t, db); c.Events != 0 || c.Past != 2 {
+			t.Errorf("kept for a day, the trail is %+v", c)
+		}
+	})
+}

@@ -233,7 +233,7 @@ func (r *Retention) kept(ctx context.Context, chat, session int64,
 		recentEntries-1); err != nil {
 		return recent, crowded, err
 	}
-	if n := r.opts.HistoryEntries; n > 0 {
+	if n := r.entries(); n > 0 {
 		_, err = r.db.reader.one(ctx, nthOfAll, []any{&crowded.session, &crowded.seq}, chat, n-1)
 	}
 	return recent, crowded, err

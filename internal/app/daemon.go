@@ -181,7 +181,15 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 		w.Token, w.Secret = a.inForce.Webhook.Token, a.inForce.Webhook.Secret
 	}
 	r.Applied, r.Restart = config.Diff(a.inForce, fresh)
-	think, err := a.rethink(fresh.LLM)
+	inForce, err := a.inForce.WithLive(fresh)
+	if err != nil {
+		return operate.Reloaded{}, fmt.Errorf("with the settings that need a restart: %w", err)
+	}
+	think, err := a.rethink(inForce)
+	if err != nil {
+		return operate.Reloaded{}, err
+	}
+	keep, err := a.upkeep.keeps(inForce, a.router, a.publishing(inForce))
 	if err != nil {
 		return operate.Reloaded{}, err
 	}
@@ -203,7 +211,8 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 		return operate.Reloaded{}, err
 	}
 	think()
-	a.adopt(fresh)
+	keep()
+	a.inForce = inForce
 	a.log.Info().Strs("applied", r.Applied).Strs("restart", r.Restart).Msg("settings reloaded")
 	return r, nil
 }
@@ -219,14 +228,6 @@ func newReloads(r prometheus.Registerer) (*prometheus.CounterVec, error) {
 		return nil, fmt.Errorf("register the counter of reloads: %w", err)
 	}
 	return reloads, nil
-}
-
-// adopt notes the settings that are in force now: the ones that were applied, and the old ones of what needs a restart.
-func (a *App) adopt(fresh config.Config) {
-	a.inForce.LLM = fresh.LLM
-	a.inForce.Log.Level = fresh.Log.Level
-	a.inForce.Webhook.Token, a.inForce.Webhook.Secret = fresh.Webhook.Token, fresh.Webhook.Secret
-	a.inForce.Observability.Token = fresh.Observability.Token
 }
 
 // ReloadOn reloads the settings and the MCP servers whenever something comes from signals, until ctx ends.
@@ -249,14 +250,11 @@ func (a *App) ReloadOn(ctx context.Context, signals <-chan os.Signal) {
 const rethinkTime = 5 * time.Second
 
 // rethink makes what answers with other settings of models, and gives the function that puts it in place. All that can
-// fail has happened before. The settings must also fit those that need a restart and are still in force.
-func (a *App) rethink(fresh config.LLM) (apply func(), err error) {
+// fail has happened before.
+func (a *App) rethink(inForce config.Config) (apply func(), err error) {
+	fresh := inForce.LLM
 	if fresh == a.inForce.LLM {
 		return func() {}, nil
-	}
-	inForce, err := a.inForce.WithLLM(fresh)
-	if err != nil {
-		return nil, fmt.Errorf("with the settings that need a restart: %w", err)
 	}
 	accounting, err := inForce.Accounting()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
@@ -232,4 +234,73 @@ func TestFiftyBadFilesChangeNothing(t *testing.T) {
 	if got := r.answered("a", "2"); got != "answered by n" {
 		t.Errorf("after a good file a turn is %s", got)
 	}
+}
+
+// liveParts say which test shows that a running Corebot takes the live settings of a section, or one of them.
+var liveParts = map[string]string{
+	"llm.":                "TestAReloadChangesTheModelsOfTurnsThatBeginAfterIt",
+	"log.level":           "rotate.txtar",
+	"webhook.token":       "rotate.txtar",
+	"webhook.secret":      "rotate.txtar",
+	"observability.token": "rotate.txtar",
+	"budget.":             "TestAReloadChangesBudgetsAndWhereHeadsArePublished",
+	"audit.":              "TestAReloadChangesBudgetsAndWhereHeadsArePublished",
+	"retention.":          "TestRetentionTakesOtherTimesFromTheNextPassOn",
+}
+
+func TestEveryLiveSettingIsOfAPartThatTakesIt(t *testing.T) {
+	keys := config.Live()
+	for _, key := range keys {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(liveParts)), func(part string) bool {
+			return key == part || strings.HasSuffix(part, ".") && strings.HasPrefix(key, part)
+		}) {
+			t.Errorf("%s is marked as live, and no test shows that a running Corebot takes it", key)
+		}
+	}
+	if len(keys) < 20 {
+		t.Errorf("only %d settings are live: %q", len(keys), keys)
+	}
+}
+
+func TestAReloadChangesBudgetsAndWhereHeadsArePublished(t *testing.T) {
+	_, url := answering(t, llmtest.Always(llmtest.Text("hello")))
+	base := fmt.Sprintf("observability: {enabled: false}\nllm: {providers: [{name: p, base_url: %q, models: [m]}]}\n",
+		url)
+	r := startReloaded(t, base)
+	r.say("a", "1")
+	r.answered("a", "1")
+	r.write(base + "budget: {total_daily_tokens: 1}\naudit: {file: elsewhere.jsonl, publish_every: 1h}\n" +
+		"retention: {audit: 48h}\nbus: {lease: 1m}\n")
+	done, err := r.Reload()
+	live := []string{"audit.file", "retention.audit", "budget.total_daily_tokens"}
+	if err != nil || !slices.Equal(done.Applied, live) ||
+		!slices.Equal(done.Restart, []string{"bus.lease"}) {
+		t.Fatalf("reloaded %+v, %v", done, err)
+	}
+	r.say("a", "2")
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		life, err := storage.NewLives(r.Store).InChat(r.t.Context(), chatKey("a"), "2", corebot.Principal{})
+		if err != nil || time.Now().After(deadline) || life.End != "" {
+			t.Fatalf("over the new budget the message is %s (%s): %v", life.State, life.End, err)
+		}
+		if strings.HasPrefix(life.State, "deferred") {
+			break
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if text, err := os.ReadFile(filepath.Join(r.home, "elsewhere.jsonl")); err == nil && len(text) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no head is in the new file")
+		}
+	}
+	// The file no longer says them: they are as they were, and the other one still needs a restart.
+	r.write(base + "bus: {lease: 1m}\n")
+	if done, err = r.Reload(); err != nil || !slices.Equal(done.Applied, live) ||
+		!slices.Equal(done.Restart, []string{"bus.lease"}) {
+		t.Fatalf("reloaded %+v, %v", done, err)
+	}
+	r.say("b", "3")
+	r.answered("b", "3")
 }

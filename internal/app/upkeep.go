@@ -17,6 +17,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backup"
+	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/watchdog"
@@ -59,12 +60,13 @@ func inHome(home, path string) string {
 	return filepath.Join(home, path)
 }
 
-// publishing says how often a process publishes heads: only `corebot serve` does.
-func (a *App) publishing() time.Duration {
-	if !a.serves {
-		return 0
+// publishing says when and where a process publishes heads: only `corebot serve` does.
+func (a *App) publishing(c config.Config) witness.Options {
+	o := witness.Options{File: AuditFile(c), URL: c.Audit.URL, Token: c.Audit.Token.Reveal()}
+	if a.serves {
+		o.Every = c.Audit.PublishEvery
 	}
-	return a.config.Audit.PublishEvery
+	return o
 }
 
 // makeUpkeep makes it of the settings.
@@ -87,19 +89,24 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	}); err != nil {
 		return err
 	}
-	if a.upkeep.witness, err = witness.New(c.Home, storage.NewAudit(a.Store), witness.Options{
-		Every: a.publishing(), File: AuditFile(c), URL: c.Audit.URL, Token: c.Audit.Token.Reveal(),
-		Log: a.log, Metrics: r,
-	}); err != nil {
+	heads := a.publishing(c)
+	heads.Log, heads.Metrics = a.log, r
+	if a.upkeep.witness, err = witness.New(c.Home, storage.NewAudit(a.Store), heads); err != nil {
 		return err
 	}
-	a.upkeep.retention, err = storage.NewRetention(a.Store, storage.RetentionOptions{
+	keep := retention(c)
+	keep.HasFiles, keep.Log, keep.Metrics = hasFiles(c.Home), a.log, r
+	a.upkeep.retention, err = storage.NewRetention(a.Store, keep)
+	return err
+}
+
+// retention is how long what is kept, by the settings.
+func retention(c config.Config) storage.RetentionOptions {
+	return storage.RetentionOptions{
 		Messages: c.Retention.Messages, Dedupe: c.Bus.DedupeTTL, Audit: c.Retention.Audit, Mailbox: c.Webhook.Retention,
 		Usage: c.Retention.Usage, Versions: c.Retention.Versions,
-		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, HasFiles: hasFiles(c.Home),
-		Log: a.log, Metrics: r,
-	})
-	return err
+		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries,
+	}
 }
 
 // hasFiles says whether a chat has anything in its folder of the workspace: memory, artifacts, files. They are
@@ -114,6 +121,26 @@ func hasFiles(home string) func(corebot.Key) bool {
 		_, err = dir.Readdirnames(1)
 		return !errors.Is(err, io.EOF)
 	}
+}
+
+// keeps gives the function that puts other settings of budgets, retention and published heads in place. All that can
+// fail has happened before.
+func (u upkeep) keeps(c config.Config, turns *router.Router, heads witness.Options) (apply func(), err error) {
+	caps, err := c.Budget.Caps()
+	if err != nil {
+		return nil, err
+	}
+	keep, err := u.retention.Prepare(retention(c))
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		keep()
+		u.witness.Set(heads)
+		if turns != nil {
+			turns.SetBudget(caps)
+		}
+	}, nil
 }
 
 // services are in the order of starting: the disk is looked at before anything comes in.

@@ -18,16 +18,16 @@ type Usage struct {
 // Budget caps what may be used in a day. The tokens of input and output count together; a cost is an amount such as
 // 2.50.
 type Budget struct {
-	ChatDailyTokens       int64  `mapstructure:"chat_daily_tokens" min:"0"`
-	ChatDailyCost         string `mapstructure:"chat_daily_cost"`
-	PrincipalDailyTokens  int64  `mapstructure:"principal_daily_tokens" min:"0"`
-	PrincipalDailyCost    string `mapstructure:"principal_daily_cost"`
-	RoleNormalDailyTokens int64  `mapstructure:"role_normal_daily_tokens" min:"0"`
-	RoleNormalDailyCost   string `mapstructure:"role_normal_daily_cost"`
-	RoleAdminDailyTokens  int64  `mapstructure:"role_admin_daily_tokens" min:"0"`
-	RoleAdminDailyCost    string `mapstructure:"role_admin_daily_cost"`
-	TotalDailyTokens      int64  `mapstructure:"total_daily_tokens" min:"0"`
-	TotalDailyCost        string `mapstructure:"total_daily_cost"`
+	ChatDailyTokens       int64  `mapstructure:"chat_daily_tokens" reload:"yes" min:"0"`
+	ChatDailyCost         string `mapstructure:"chat_daily_cost" reload:"yes"`
+	PrincipalDailyTokens  int64  `mapstructure:"principal_daily_tokens" reload:"yes" min:"0"`
+	PrincipalDailyCost    string `mapstructure:"principal_daily_cost" reload:"yes"`
+	RoleNormalDailyTokens int64  `mapstructure:"role_normal_daily_tokens" reload:"yes" min:"0"`
+	RoleNormalDailyCost   string `mapstructure:"role_normal_daily_cost" reload:"yes"`
+	RoleAdminDailyTokens  int64  `mapstructure:"role_admin_daily_tokens" reload:"yes" min:"0"`
+	RoleAdminDailyCost    string `mapstructure:"role_admin_daily_cost" reload:"yes"`
+	TotalDailyTokens      int64  `mapstructure:"total_daily_tokens" reload:"yes" min:"0"`
+	TotalDailyCost        string `mapstructure:"total_daily_cost" reload:"yes"`
 }
 
 // Accounting is how usage is booked. [Load] has checked that it can be read.

@@ -125,20 +125,20 @@ type Backup struct {
 
 // Audit says how the heads of the audit trail are published.
 type Audit struct {
-	PublishEvery time.Duration `mapstructure:"publish_every" min:"0s"`
-	File         string        `mapstructure:"file"`
-	URL          string        `mapstructure:"url"`
-	Token        Secret        `mapstructure:"token"`
+	PublishEvery time.Duration `mapstructure:"publish_every" reload:"yes" min:"0s"`
+	File         string        `mapstructure:"file" reload:"yes"`
+	URL          string        `mapstructure:"url" reload:"yes"`
+	Token        Secret        `mapstructure:"token" reload:"yes"`
 }
 
 // Retention is how long what is over is kept.
 type Retention struct {
-	Messages       time.Duration `mapstructure:"messages" min:"0s"`
-	Usage          time.Duration `mapstructure:"usage" min:"0s"`
-	Audit          time.Duration `mapstructure:"audit" min:"0s"`
-	History        time.Duration `mapstructure:"history" min:"0s"`
-	HistoryEntries int           `mapstructure:"history_entries" min:"0"`
-	Versions       time.Duration `mapstructure:"versions" min:"0s"`
+	Messages       time.Duration `mapstructure:"messages" reload:"yes" min:"0s"`
+	Usage          time.Duration `mapstructure:"usage" reload:"yes" min:"0s"`
+	Audit          time.Duration `mapstructure:"audit" reload:"yes" min:"0s"`
+	History        time.Duration `mapstructure:"history" reload:"yes" min:"0s"`
+	HistoryEntries int           `mapstructure:"history_entries" reload:"yes" min:"0"`
+	Versions       time.Duration `mapstructure:"versions" reload:"yes" min:"0s"`
 }
 
 // Router says how much runs at once.

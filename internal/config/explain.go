@@ -139,6 +139,27 @@ func shown(value any) any {
 	return safe
 }
 
+// Live are the keys of the settings that a running Corebot takes when they change, in the order of [Config].
+func Live() (keys []string) {
+	for _, l := range leaves() {
+		if l.reload {
+			keys = append(keys, l.key)
+		}
+	}
+	return keys
+}
+
+// WithLive is c with the live settings of fresh. If those do not fit the other settings of c, which need a restart, it
+// is an error, as at a load.
+func (c Config) WithLive(fresh Config) (Config, error) {
+	for _, l := range leaves() {
+		if l.reload {
+			l.put(&c, l.in(fresh))
+		}
+	}
+	return c, c.validate()
+}
+
 // Diff lists the keys whose values differ, in the order of [Config]: those that a running Corebot can apply, and those
 // that need a restart.
 func Diff(old, new Config) (reloadable, restart []string) {

@@ -89,7 +89,12 @@ func TestADifferenceIsAppliedOrNeedsARestart(t *testing.T) {
 		"llm.base_url", "llm.api_key", "llm.model", "llm.offline", "llm.discover", "llm.timeout",
 		"llm.first_byte_timeout", "llm.idle_timeout", "llm.providers", "llm.prices", "llm.breaker_failures",
 		"llm.breaker_cool_down", "llm.context_tokens", "llm.output_tokens",
-		"webhook.token", "webhook.secret", "observability.token",
+		"audit.publish_every", "audit.file", "audit.url", "audit.token",
+		"retention.messages", "retention.usage", "retention.audit", "retention.history", "retention.history_entries",
+		"retention.versions", "budget.chat_daily_tokens", "budget.chat_daily_cost", "budget.principal_daily_tokens",
+		"budget.principal_daily_cost", "budget.role_normal_daily_tokens", "budget.role_normal_daily_cost",
+		"budget.role_admin_daily_tokens", "budget.role_admin_daily_cost", "budget.total_daily_tokens",
+		"budget.total_daily_cost", "webhook.token", "webhook.secret", "observability.token",
 		"log.level",
 	}; !slices.Equal(reloadable, want) {
 		t.Errorf("what can be applied is %q, want %q", reloadable, want)
@@ -124,5 +129,58 @@ func TestTheTagsOfEverySettingAreWellFormed(t *testing.T) {
 				t.Errorf("the default of %s: %v", l.key, err)
 			}
 		}
+	}
+}
+
+// TestEverySettingIsLiveOrNeedsARestart: each setting that changes by itself is named, in one of two lists. A live one
+// is taken over, and all others stay.
+func TestEverySettingIsLiveOrNeedsARestart(t *testing.T) {
+	_, all := everySetting(t)
+	before, live := Defaults(), Live()
+	changed := 0
+	for _, l := range leaves() {
+		if l.in(all) == l.in(before) {
+			continue // of the home, or without another value
+		}
+		changed++
+		after := before
+		l.put(&after, l.in(all))
+		taken, restart := Diff(before, after)
+		want := [][]string{{l.key}, nil}
+		if !slices.Contains(live, l.key) {
+			slices.Reverse(want)
+		}
+		if !slices.Equal(taken, want[0]) || !slices.Equal(restart, want[1]) {
+			t.Errorf("%s: taken %v, needs a restart %v", l.key, taken, restart)
+		}
+		now, _ := before.WithLive(after)
+		if took := l.in(now) == l.in(after); took != l.reload || (now == before) == l.reload {
+			t.Errorf("%s is marked as live: %v, and was taken: %v", l.key, l.reload, took)
+		}
+		row := lineWith(page(), "| `"+l.key+"` |")
+		if row == "" || strings.Contains(row, "*reload*") != l.reload {
+			t.Errorf("%s is marked as live: %v, and the page says %q", l.key, l.reload, row)
+		}
+	}
+	if n := len(leaves()); changed < n*9/10 {
+		t.Errorf("only %d of %d settings were changed", changed, n)
+	}
+}
+
+// lineWith is the first line of a text with a part; empty: there is none.
+func lineWith(text, part string) string {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			return line
+		}
+	}
+	return ""
+}
+
+func TestLiveSettingsMustFitThoseThatNeedARestart(t *testing.T) {
+	fresh := Defaults()
+	fresh.Retention.Messages, fresh.Bus.DedupeTTL = 2*24*time.Hour, 24*time.Hour
+	if _, err := Defaults().WithLive(fresh); err == nil || !strings.Contains(err.Error(), "bus.dedupe_ttl") {
+		t.Errorf("ids would be forgotten too early: %v", err)
 	}
 }

@@ -62,7 +62,14 @@ begins with ` + "`file:`" + ` or ` + "`env:`" + ` must be put in a file.
 
 A running Corebot reads its settings again at SIGHUP and when told by "corebot config reload". It
 applies settings marked *reload* at once; all others need a restart. Settings with a mistake
-change nothing. New settings of llm hold for turns that begin after the reload.
+change nothing: the log and the answer to "corebot config reload" say what is wrong. The same answer
+names each changed setting that needs a restart. New settings of llm and budget hold for turns that
+begin after the reload, and those of retention from the next pass on. Live settings must also fit the
+settings in force that need a restart; otherwise nothing changes.
+
+Beside the settings these change without a restart: roles and grants, chats, pairings, tasks,
+approvals that last and the agents' pages at once; the servers of .mcp.json at SIGHUP and by "corebot
+mcp reload".
 `
 
 // page is docs/configuration.md.

@@ -31,12 +31,6 @@ func (c Config) validate() error {
 		c.validateMCPServe())
 }
 
-// WithLLM is c with other settings of models. Settings that do not fit the rest of c are an error, as at a load.
-func (c Config) WithLLM(l LLM) (Config, error) {
-	c.LLM = l
-	return c, c.validate()
-}
-
 func (l LLM) validate() error {
 	if l.BaseURL != "" && !isHTTP(l.BaseURL) { // not quoted: an address may have a password in it
 		return corebot.WithHint(errors.New("llm.base_url is not an address"),

@@ -40,14 +40,15 @@ type Options struct {
 
 // Publisher publishes heads.
 type Publisher struct {
-	home   string
-	trail  Trail
-	opts   Options
-	client *http.Client
-	mu     sync.Mutex
-	last   *corebot.PublishedHead // nil: not read yet
-	at     prometheus.Gauge
-	failed *prometheus.CounterVec
+	home         string
+	trail        Trail
+	opts         Options
+	client       *http.Client
+	mu           sync.Mutex
+	last         *corebot.PublishedHead // nil: not read yet
+	changed      chan struct{}          // holds one signal that the options have changed
+	at, interval prometheus.Gauge
+	failed       *prometheus.CounterVec
 }
 
 // The steps that can fail, as metrics name them.
@@ -61,7 +62,7 @@ const (
 func New(home string, trail Trail, o Options) (*Publisher, error) {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	p := &Publisher{
-		home: home, trail: trail, opts: o, client: &http.Client{
+		home: home, trail: trail, opts: o, changed: make(chan struct{}, 1), client: &http.Client{
 			Timeout:       o.Timeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -74,18 +75,18 @@ func New(home string, trail Trail, o Options) (*Publisher, error) {
 				"by step: sign (no key, or the trail was written anew), file, url.",
 		}, []string{"step"}),
 	}
-	every := prometheus.NewGauge(prometheus.GaugeOpts{
+	p.interval = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "corebot_audit_publish_interval_seconds", Help: "How often a head of the audit trail is published; " +
 			"0: never.",
 	})
-	every.Set(o.Every.Seconds())
+	p.interval.Set(o.Every.Seconds())
 	for _, step := range []string{toSign, toFile, toURL} {
 		p.failed.WithLabelValues(step)
 	}
 	if o.Metrics == nil {
 		return p, nil
 	}
-	for _, c := range []prometheus.Collector{p.at, p.failed, every} {
+	for _, c := range []prometheus.Collector{p.at, p.failed, p.interval} {
 		if err := o.Metrics.Register(c); err != nil {
 			return nil, fmt.Errorf("register the metrics of the audit trail: %w", err)
 		}
@@ -93,19 +94,41 @@ func New(home string, trail Trail, o Options) (*Publisher, error) {
 	return p, nil
 }
 
+// Set changes when and where heads are published: Every, File, URL and Token. The next head is published at once.
+func (p *Publisher) Set(o Options) {
+	p.mu.Lock()
+	if o.File != p.opts.File {
+		p.last = nil // the new file has its own last head
+	}
+	p.opts.Every, p.opts.File, p.opts.URL, p.opts.Token = o.Every, o.File, o.URL, o.Token
+	p.mu.Unlock()
+	p.interval.Set(o.Every.Seconds())
+	select {
+	case p.changed <- struct{}{}:
+	default: // it will look
+	}
+}
+
+func (p *Publisher) every() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opts.Every
+}
+
 // Run publishes a head at once and then from time to time, until ctx ends.
 func (p *Publisher) Run(ctx context.Context) error {
-	if p.opts.Every <= 0 {
-		<-ctx.Done()
-		return nil
-	}
 	for {
-		if _, err := p.Publish(ctx); err != nil && ctx.Err() == nil {
-			p.opts.Log.Error().Err(err).Str("hint", corebot.HintOf(err)).
-				Msg("the head of the audit trail was not published")
+		var next <-chan time.Time
+		if every := p.every(); every > 0 {
+			if _, err := p.Publish(ctx); err != nil && ctx.Err() == nil {
+				p.opts.Log.Error().Err(err).Str("hint", corebot.HintOf(err)).
+					Msg("the head of the audit trail was not published")
+			}
+			next = time.After(every)
 		}
 		select {
-		case <-time.After(p.opts.Every):
+		case <-next:
+		case <-p.changed:
 		case <-ctx.Done():
 			return nil
 		}
