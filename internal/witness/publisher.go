@@ -97,9 +97,6 @@ func New(home string, trail Trail, o Options) (*Publisher, error) {
 // Set changes when and where heads are published: Every, File, URL and Token. The next head is published at once.
 func (p *Publisher) Set(o Options) {
 	p.mu.Lock()
-	if o.File != p.opts.File {
-		p.last = nil // the new file has its own last head
-	}
 	p.opts.Every, p.opts.File, p.opts.URL, p.opts.Token = o.Every, o.File, o.URL, o.Token
 	p.mu.Unlock()
 	p.interval.Set(o.Every.Seconds())
@@ -235,7 +232,8 @@ func (p *Publisher) before() (*corebot.PublishedHead, error) {
 		return nil, err
 	}
 	head := read.Lines[len(read.Lines)-1].Head()
-	return &head, nil
+	p.last = &head // another file does not make the trail another one
+	return p.last, nil
 }
 
 // appendLine appends a line to a file and syncs it. A last line without an end is ended first.

@@ -140,6 +140,10 @@ func TestATrailThatWasWrittenAnewIsNotSigned(t *testing.T) {
 		testutil.ToFloat64(p.failed.WithLabelValues(toSign)) != 1 {
 		t.Errorf("it is %v", err)
 	}
+	p.Set(Options{File: filepath.Join(home, "other")}) // an empty file is no way around it
+	if _, err := p.Publish(t.Context()); !errors.Is(err, of.refuses) {
+		t.Errorf("with another file it is %v", err)
+	}
 	if got := read(t, home, o.File); len(got.Lines) != 1 {
 		t.Errorf("the file has %d lines", len(got.Lines))
 	}
