@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 )
 
 const docs = "../docs"
@@ -207,4 +209,97 @@ func TestPrometheusTakesTheRulesAndTheQueries(t *testing.T) {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
 	}
+}
+
+// TestThePrometheusAndTheGrafanaOfTheComposeFileFindWhatTheyNeed puts the files that docs/deploy/compose.yaml gives the
+// two into a directory, at their places in the containers.
+func TestThePrometheusAndTheGrafanaOfTheComposeFileFindWhatTheyNeed(t *testing.T) {
+	var compose struct {
+		Services map[string]struct {
+			Environment         map[string]string
+			Ports, Volumes      []string
+			Entrypoint, Command []string
+		}
+	}
+	decode(t, "deploy/compose.yaml", &compose)
+	root := t.TempDir()
+	for _, name := range []string{"prometheus", "grafana"} {
+		for _, v := range compose.Services[name].Volumes {
+			part := strings.Split(v, ":")
+			if !strings.HasPrefix(part[0], ".") {
+				continue
+			}
+			to := filepath.Join(root, part[1])
+			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(to, []byte(read(t, filepath.Join("deploy", part[0]))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := compose.Services["prometheus"]
+	var c struct {
+		RuleFiles     []string `yaml:"rule_files"`
+		ScrapeConfigs []struct {
+			JobName       string `yaml:"job_name"`
+			Authorization struct {
+				File string `yaml:"credentials_file"`
+			}
+			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	config := strings.TrimPrefix(p.Command[0], "--config.file=")
+	if err := yaml.Unmarshal([]byte(readAt(t, filepath.Join(root, config))), &c); err != nil {
+		t.Fatal(err)
+	}
+	for _, rules := range c.RuleFiles {
+		if readAt(t, filepath.Join(root, filepath.Dir(config), rules)) != read(t, "alerts/corebot.rules.yml") {
+			t.Errorf("%s are not the shipped rules", rules)
+		}
+	}
+	job := c.ScrapeConfigs[0]
+	if len(c.RuleFiles) != 1 || job.JobName != "corebot" || job.StaticConfigs[0].Targets[0] != "corebot:3210" ||
+		!strings.Contains(p.Entrypoint[2], ">"+job.Authorization.File+" ") {
+		t.Errorf("Prometheus has %+v and writes the token with %s", c, p.Entrypoint[2])
+	}
+	var source struct {
+		Datasources []struct{ Type, URL string }
+	}
+	decode(t, "deploy/grafana-datasource.yml", &source)
+	if d := source.Datasources[0]; d.Type != "prometheus" || d.URL != "http://prometheus:9090" ||
+		!slices.Contains(p.Ports, "127.0.0.1:9090:9090") {
+		t.Errorf("Grafana asks %+v, Prometheus has %v", d, p.Ports)
+	}
+	var boards struct {
+		Providers []struct{ Options struct{ Path string } }
+	}
+	decode(t, "deploy/grafana-dashboards.yml", &boards)
+	home := compose.Services["grafana"].Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+	if filepath.Dir(home) != boards.Providers[0].Options.Path ||
+		readAt(t, filepath.Join(root, home)) != read(t, "alerts/dashboard.json") {
+		t.Errorf("Grafana looks for dashboards in %v, the first is %s", boards, home)
+	}
+	if tool, err := exec.LookPath("promtool"); err == nil {
+		if out, err := exec.CommandContext(t.Context(), tool, "check", "config", "--syntax-only",
+			filepath.Join(root, config)).CombinedOutput(); err != nil {
+			t.Errorf("promtool check config: %v\n%s", err, out)
+		}
+	}
+}
+
+func decode(t *testing.T, name string, v any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, name)), v); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+func readAt(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -2,14 +2,20 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
+
+	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 )
 
@@ -116,5 +122,140 @@ func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
 			args[0] == "verify" && strings.Contains(string(out), "corebot.service:") {
 			t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
+	}
+}
+
+// instruction is what stands behind an instruction in the last stage of the Containerfile.
+func instruction(t *testing.T, name string) string {
+	t.Helper()
+	_, last, _ := strings.Cut(deployed(t, "Containerfile"), "\nFROM scratch\n")
+	for line := range strings.Lines(last) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			return rest
+		}
+	}
+	t.Errorf("the image has no %s", name)
+	return ""
+}
+
+func TestTheContainerFileFitsTheProgram(t *testing.T) {
+	words := func(list string) (all []string) {
+		if err := json.Unmarshal([]byte(list), &all); err != nil || len(all) == 0 {
+			t.Fatalf("%s is no list: %v", list, err)
+		}
+		return all
+	}
+	if entry := words(instruction(t, "ENTRYPOINT")); !slices.Equal(entry, []string{"/corebot"}) {
+		t.Errorf("the image runs %q", entry)
+	}
+	findCommand(t, words(instruction(t, "CMD")))
+	_, check, _ := strings.Cut(instruction(t, "HEALTHCHECK"), " CMD ")
+	if health := words(check); health[0] != "/corebot" {
+		t.Errorf("the health check runs %q", health)
+	} else {
+		findCommand(t, health[1:])
+	}
+	home := instruction(t, "VOLUME")
+	if got := instruction(t, "ENV"); got != "COREBOT_HOME="+home {
+		t.Errorf("the home is %s, the volume %s", got, home)
+	}
+	text, user := deployed(t, "Containerfile"), instruction(t, "USER")
+	for _, want := range []string{"chown " + user + " /image" + home, "chmod 700 /image" + home, "corebot:x:" + user} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the image is not made with %q", want)
+		}
+	}
+	c := config.Defaults()
+	want := portOf(t, c.Observability.Addr) + " " + portOf(t, c.Webhook.Addr)
+	if got := instruction(t, "EXPOSE"); got != want {
+		t.Errorf("the image exposes %s, the defaults are %s", got, want)
+	}
+	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	goVersion := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
+	if !strings.Contains(text, "golang:"+goVersion+" ") {
+		t.Errorf("go.mod wants Go %s, and the image is built with another", goVersion)
+	}
+}
+
+func portOf(t *testing.T, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// composed is compose.yaml, as far as it must fit the program and the files beside it.
+type composed struct {
+	Services map[string]struct {
+		Build           struct{ Context, Dockerfile string }
+		Environment     map[string]string
+		Ports, Volumes  []string
+		Entrypoint      []string
+		Command         []string
+		StopGracePeriod string `yaml:"stop_grace_period"`
+		ReadOnly        bool   `yaml:"read_only"`
+	}
+	Volumes map[string]any
+}
+
+func TestTheComposeFileFitsTheProgramAndTheFilesBesideIt(t *testing.T) {
+	var c composed
+	if err := yaml.Unmarshal([]byte(deployed(t, "compose.yaml")), &c); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join("..", "..", "docs", "deploy")
+	for name, s := range c.Services {
+		for _, v := range s.Volumes {
+			from, _, _ := strings.Cut(v, ":")
+			_, named := c.Volumes[from]
+			if _, err := os.Stat(filepath.Join(dir, from)); !named && (err != nil || !strings.HasPrefix(from, ".")) {
+				t.Errorf("%s: %s: neither a volume nor a file: %v", name, v, err)
+			}
+		}
+		for _, p := range s.Ports {
+			if !strings.HasPrefix(p, "127.0.0.1:") {
+				t.Errorf("%s: %s is open to other machines", name, p)
+			}
+		}
+	}
+	s := c.Services["corebot"]
+	if _, err := os.Stat(filepath.Join(dir, s.Build.Context, s.Build.Dockerfile)); err != nil || !s.ReadOnly {
+		t.Errorf("%+v: %v", s.Build, err)
+	}
+	if d, err := time.ParseDuration(s.StopGracePeriod); err != nil || d < 2*config.Defaults().Bus.Drain {
+		t.Errorf("a stop has %s: %v", s.StopGracePeriod, err)
+	}
+	if v := "corebot:" + instruction(t, "VOLUME"); !slices.Contains(s.Volumes, v) {
+		t.Errorf("the home is not kept in %s: %v", v, s.Volumes)
+	}
+	for name, value := range s.Environment { // an unknown setting would keep Corebot from starting
+		if strings.HasPrefix(value, "${") {
+			value = "a-value-of-more-than-sixteen-bytes"
+		}
+		t.Setenv(name, value)
+	}
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+	got, err := config.Load(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := app.Check(got); err != nil {
+		t.Error(err)
+	}
+	def := config.Defaults()
+	for _, at := range [][2]string{
+		{got.Observability.Addr, def.Observability.Addr}, {got.Webhook.Addr, def.Webhook.Addr},
+	} {
+		if at[0] != "0.0.0.0:"+portOf(t, at[1]) {
+			t.Errorf("it listens at %s, the default is %s", at[0], at[1])
+		}
+	}
+	if !got.Webhook.Enabled || got.Observability.Token.Reveal() == "" || got.Webhook.Token.Reveal() == "" {
+		t.Error("a listener is closed, or open without a token")
 	}
 }
