@@ -37,7 +37,8 @@ func runDemo(cmd *cobra.Command, asJSON, keep bool) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "corebot-demo-")
 	if err != nil {
-		return corebot.WithHint(fmt.Errorf("make a home for the demo: %w", err), "TMPDIR names another place")
+		return corebot.WithHint(fmt.Errorf("make a home for the demo: %w", err),
+			"set the environment variable TMPDIR to a directory in which you may write")
 	}
 	if !keep {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()

@@ -439,7 +439,11 @@ func peek([]string) error {
 
 // holdTemp has a temporary directory as a Corebot with a worker has one, until it is killed.
 func holdTemp([]string) error {
-	t, err := newTemp()
+	path, err := os.MkdirTemp("", tempPrefix)
+	if err != nil {
+		return err
+	}
+	t, err := lockTemp(path)
 	if err != nil {
 		return err
 	}

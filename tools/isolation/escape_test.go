@@ -42,9 +42,7 @@ func newOutside(t *testing.T, r *Runner) outside {
 	held, err := unix.Open(o.secret, unix.O_RDONLY, 0) // without O_CLOEXEC, as a careless library would
 	must(t, err)
 	t.Cleanup(func() { unix.Close(held) })
-	for dir := r.path; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
-		_ = os.Chmod(dir, 0o777)
-	}
+	openDirectories(t, r.path, 0o777)
 	o.tcp = listen(t, "tcp", "127.0.0.1:0")
 	listen(t, "unix", o.unix)
 	must(t, os.Chmod(o.unix, 0o777))

@@ -24,9 +24,7 @@ func TestACallOfAnotherArchitectureIsTheProgramsLast(t *testing.T) {
 		0xb8, 60, 0, 0, 0, 0x31, 0xff, // mov eax, 60 (exit); xor edi, edi
 		0x0f, 0x05, // syscall
 	), 0o755))
-	for dir := filepath.Dir(path); dir != os.TempDir(); dir = filepath.Dir(dir) {
-		must(t, os.Chmod(dir, 0o755))
-	}
+	openDirectories(t, filepath.Dir(path), 0o755)
 	inEachMode(t, Options{Allow: []string{path}}, func(t *testing.T, r *Runner) {
 		if end := run(t, r, 10*time.Second, path); end.Signal != "bad system call" {
 			t.Errorf("got %+v", end)

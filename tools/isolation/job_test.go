@@ -119,7 +119,6 @@ func jobs() map[string]jobFunc {
 
 func do(t *testing.T, r *Runner, a Access, input string) string {
 	t.Helper()
-	self(t)
 	answer, err := r.Do(t.Context(), Job{Tool: "test", Input: []byte(input), Access: a, Timeout: 20 * time.Second})
 	if err != nil {
 		t.Fatalf("%s: %v", input, err)
@@ -214,7 +213,6 @@ func TestAJobIsCorebotsUserOnlyWhereItMayReachFilesAndHasNoMoreOfRootThanThat(t 
 
 func TestAWorkerThatDoesNotAnswerEndsItsJobAndNothingElse(t *testing.T) {
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
-		self(t)
 		for _, input := range []string{
 			"crash", "panic", "loop", "eat", "shout", "dials", "garbage garbage", "garbage \x00\x00\x00\x02{}",
 			"garbage \xff\xff\xff\xff", "garbage \x00\x00\x00\x05null1",
@@ -255,7 +253,6 @@ func TestNothingOfAJobIsLeftWhenItHasAnswered(t *testing.T) {
 
 func TestAJobThatIsGivenUpEndsAtOnce(t *testing.T) {
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
-		self(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
 		time.AfterFunc(200*time.Millisecond, func() { cancel(enough) })
@@ -290,7 +287,6 @@ func TestAJobHasTheConnectionsThatAreMadeForIt(t *testing.T) {
 		return nil, errors.New("it does not exist")
 	}
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
-		self(t)
 		for input, want := range map[string]string{
 			"fetch good:80": "hello worker",
 			"fetch bad:80":  "refused: it is bad", "fetch none:80": "error: it does not exist",
@@ -308,7 +304,6 @@ func TestAJobHasTheConnectionsThatAreMadeForIt(t *testing.T) {
 
 func TestABreakerStopsOneToolAndNoOther(t *testing.T) {
 	r := newRunner(t, Room, Options{})
-	self(t)
 	for range breakAfter {
 		if _, err := r.Do(t.Context(), Job{
 			Tool: "broken", Input: []byte("crash"),

@@ -4,6 +4,7 @@ package isolation
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,8 +18,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// TestMain makes four programs of the test binary: the tests, a worker, whoever does a job in one, and whoever tries to
-// get out of one.
+// TestMain makes four programs of the test binary: the tests, a worker, a tool that does a job in a worker, and a
+// program that tries to get out of a worker.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == WorkerCommand:
@@ -33,7 +34,47 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(m.Run())
+	remove, err := moveToOpenDirectory()
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	remove()
+	os.Exit(code)
+}
+
+// movedBy is the variable with the id of the process that moved.
+const movedBy = "ISOLATION_TESTS_MOVED_BY"
+
+// moveToOpenDirectory goes on as a copy of this program in a new directory that everybody may enter. Tests of root
+// start workers as another user, who cannot enter where go test puts its programs. remove deletes the directory.
+func moveToOpenDirectory() (remove func(), err error) {
+	nothing := func() {}
+	if os.Geteuid() != 0 {
+		return nothing, nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return nothing, err
+	}
+	switch os.Getenv(movedBy) {
+	case strconv.Itoa(os.Getpid()):
+		return func() { _ = os.RemoveAll(filepath.Dir(path)) }, nil
+	case "":
+	default: // a test has started its own program, which is in the open directory already
+		return nothing, nil
+	}
+	dir, err := os.MkdirTemp("", "corebot-tests-")
+	if err != nil {
+		return nothing, err
+	}
+	moved := filepath.Join(dir, filepath.Base(path))
+	err = errors.Join(os.Chmod(dir, 0o755), copyFile(path, moved), os.Chmod(moved, 0o755),
+		os.Setenv(movedBy, strconv.Itoa(os.Getpid())))
+	if err == nil {
+		err = syscall.Exec(moved, append([]string{moved}, os.Args[1:]...), os.Environ())
+	}
+	return nothing, errors.Join(err, os.RemoveAll(dir))
 }
 
 // raceTests are what runs under the race detector where -run does not say otherwise: what several goroutines of Corebot
@@ -57,11 +98,22 @@ func self(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// where go test puts it, nobody else may enter
-	for _, dir := range []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))} {
-		_ = os.Chmod(dir, 0o755)
-	}
 	return path
+}
+
+// openDirectories gives a directory of a test, and those above it that are the test's own, other rights.
+func openDirectories(t testing.TB, dir string, mode os.FileMode) {
+	t.Helper()
+	own, err := filepath.EvalSymlinks(filepath.Dir(t.TempDir()))
+	must(t, err)
+	dir, err = filepath.EvalSymlinks(dir)
+	must(t, err)
+	if !within(dir, own) {
+		t.Fatalf("%s is no directory of this test", dir)
+	}
+	for ; within(dir, own); dir = filepath.Dir(dir) {
+		must(t, os.Chmod(dir, mode))
+	}
 }
 
 // newRunner makes a runner that builds its walls in one way.

@@ -126,9 +126,7 @@ func TestDirectoriesOfTheOwnerAreInASandboxUnderTheirNames(t *testing.T) {
 	r := newSandbox(t, Options{})
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	for dir := base; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
-		_ = os.Chmod(dir, 0o755)
-	}
+	openDirectories(t, base, 0o755)
 	write, read := filepath.Join(base, "write"), filepath.Join(base, "read")
 	for _, dir := range []string{write, read, filepath.Join(write, "sub"), filepath.Join(base, "closed")} {
 		must(t, os.Mkdir(dir, 0o777))

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/corebot/corebot"
 )
 
 // tempPrefix is how the names of temporary directories of workers begin.
@@ -22,7 +24,12 @@ type temp struct {
 // makeTemp makes a temporary directory for one worker.
 func (r *Runner) makeTemp() (*temp, error) {
 	for range 10 { // a sweep of another Corebot may take it before it is locked
-		t, err := newTemp()
+		path, err := os.MkdirTemp("", tempPrefix)
+		if err != nil {
+			return nil, corebot.WithHint(fmt.Errorf("make a temporary directory for a worker: %w", err),
+				"set the environment variable TMPDIR to a directory that Corebot may write, and restart Corebot")
+		}
+		t, err := lockTemp(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -38,24 +45,20 @@ func (r *Runner) makeTemp() (*temp, error) {
 		}
 		if err != nil {
 			t.remove()
-			return nil, fmt.Errorf("make a temporary directory: %w", err)
+			return nil, fmt.Errorf("give a temporary directory to the user of workers: %w", err)
 		}
 		return t, nil
 	}
-	return nil, errors.New("make a temporary directory: it is gone each time")
+	return nil, errors.New("make a temporary directory for a worker: another program deletes it each time")
 }
 
-func newTemp() (*temp, error) {
-	path, err := os.MkdirTemp("", tempPrefix)
-	if err != nil {
-		return nil, fmt.Errorf("make a temporary directory: %w", err)
-	}
+func lockTemp(path string) (*temp, error) {
 	lock, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("lock a temporary directory: %w", err)
 	}
 	if err := lockFile(lock, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock a temporary directory: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("lock a temporary directory: %w", err), lock.Close(), os.Remove(path))
 	}
 	return &temp{path, lock}, nil
 }

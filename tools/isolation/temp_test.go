@@ -3,12 +3,15 @@
 package isolation
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/corebot/corebot"
 )
 
 // sweepable makes a place for temporary directories of this test alone.
@@ -59,6 +62,14 @@ func TestWhatAKilledCorebotHasLeftIsSweptAndNothingElse(t *testing.T) {
 	}
 	if _, err := os.Lstat(others); err == nil {
 		t.Errorf("%s is left", others)
+	}
+}
+
+func TestWithoutAPlaceForTemporaryDirectoriesTheHintNamesTheVariable(t *testing.T) {
+	dir, r := sweepable(t)
+	t.Setenv("TMPDIR", filepath.Join(dir, "missing"))
+	if _, err := r.makeTemp(); !errors.Is(err, os.ErrNotExist) || !strings.Contains(corebot.HintOf(err), "TMPDIR") {
+		t.Errorf("got %v, hint %q", err, corebot.HintOf(err))
 	}
 }
 
