@@ -81,8 +81,8 @@ type Caller struct {
 
 	Depth int      // child turns inside one another, this one included; 0: no child turn
 	Tools []string // of a child turn: it has no others; nil: all that the policy lets it have
-	// Narrow says that a call has chosen Tools among those of its turn. What the turn causes has no others either: a
-	// task, a question to another agent and its answer.
+	// Narrow says that a call has chosen Tools among those of its turn. Work that the turn causes has no others
+	// either: a task, a question to another agent and its answer.
 	Narrow bool
 	Left   JobBudget // for the child turns of the turn
 	// Offered are the tools that the model of the turn was shown for this call.

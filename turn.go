@@ -200,8 +200,8 @@ type Result struct {
 
 	Command AuditEvent // a chat command that was denied, or that changed files; zero: none
 
-	// Cause is why the message became a dead letter, if its notice can be grouped with the notices of others of the
-	// same cause in the same chat; see [DeadNotice].
+	// Cause is why the message became a dead letter. With a cause, its notice can be grouped with others of the same
+	// cause in the same chat; see [DeadNotice].
 	Cause string
 }
 

@@ -46,8 +46,8 @@ type Options struct {
 	Turns      int
 	SenderRate corebot.Rate          // of one sender's new messages, in all chats; only with Turns; none by default
 	Metrics    prometheus.Registerer // nil: the metrics are kept and not exported
-	// Offered is told of each inbound message that the store was asked to take: how long that took, and whether it was
-	// refused for want of room or by a fault. Nil: nobody is.
+	// Offered is told of each inbound message that the store was asked to take. took is how long the store needed.
+	// refused says that there was no room, or that the store failed. Nil: nobody is told.
 	Offered func(took time.Duration, refused bool)
 }
 
@@ -173,8 +173,8 @@ func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Recei
 	return receipts, next, nil
 }
 
-// offered tells of an inbound message that the store was asked to take. Whoever sent something that cannot be taken, or
-// has too much waiting, is told so; that says nothing of the bus.
+// offered tells of an inbound message that the store was asked to take. A sender of an
+// invalid message, or one with too much waiting, is told so; his error says nothing of the bus.
 func (b *Bus) offered(d corebot.Direction, took time.Duration, err error) {
 	if b.opts.Offered == nil || d != corebot.Inbound {
 		return

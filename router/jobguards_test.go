@@ -20,7 +20,7 @@ import (
 	"github.com/corebot/corebot/tools/builtin"
 )
 
-// What people do while jobs work, and what a job causes.
+// Guards of jobs: commands of people while jobs work, and work that a job causes.
 
 // wantJobs compares how the jobs stand, oldest first.
 func (f *family) wantJobs(t *testing.T, want ...corebot.JobState) {

@@ -343,8 +343,8 @@ var (
 	jumpLives   = &query{`UPDATE store SET last_life = last_life + ? WHERE id = 1`}
 )
 
-// goOn makes a copy of a database fit to go on with: it migrates the copy, has its numbers jump, and writes into the
-// audit that and from when it was restored.
+// goOn makes a copy of a database fit to go on with. It migrates the copy and has its numbers jump. An audit event says
+// from when the copy is.
 func goOn(ctx context.Context, path string) (err error) {
 	if err := migrateTo(ctx, path, migrations.FS, SchemaVersion()); err != nil {
 		return err

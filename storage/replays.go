@@ -143,7 +143,8 @@ func (l *DeadLetters) Replays(ctx context.Context, limit int) (all []corebot.Rep
 	return all, err
 }
 
-// StopReplay ends a replay. What it has replayed stays replayed. A replay that has ended is [corebot.ErrNotFound].
+// StopReplay ends a replay. The letters that it has replayed stay replayed. A replay that has ended is
+// [corebot.ErrNotFound].
 func (l *DeadLetters) StopReplay(ctx context.Context, id int64) (r corebot.Replaying, err error) {
 	err = l.db.write(ctx, "replay.stop", func(t *tx) error {
 		if n, err := t.exec(stopReplay, t.now, id); err != nil || n == 0 {

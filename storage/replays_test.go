@@ -53,7 +53,7 @@ func TestAReplayThatWasKilledGoesOnAndReplaysEachLetterOnce(t *testing.T) {
 		if err != nil || r.Done != changeChunk || !r.EndedAt.IsZero() {
 			t.Fatalf("after a step it is %+v: %v", r, err)
 		}
-		// What was replayed dies again before the process ends. The next process must not replay it again.
+		// The replayed letters die again before the process ends. The next process must not replay it again.
 		if n := endsAgain(t, db, diesAgain); n != changeChunk {
 			t.Fatalf("%d messages died again", n)
 		}
@@ -75,8 +75,8 @@ func TestAReplayThatWasKilledGoesOnAndReplaysEachLetterOnce(t *testing.T) {
 	healthy(t, db)
 }
 
-// A worker that read its portion before another one replayed it changes nothing, not even for a letter that has died
-// again at an earlier time of a clock that was set back.
+// A worker that read its portion before another worker replayed it changes nothing. This holds also for a letter that
+// has died again after the clock was set back.
 func TestAPortionThatAnotherReplayedIsNotReplayedAgain(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	letters := NewDeadLetters(db)

@@ -309,7 +309,7 @@ func (i *interview) askNetwork(ctx context.Context, n channels.Network) error {
 	}
 }
 
-// What a person can do about an account that could not connect.
+// The choices of a person whose account could not connect.
 const (
 	onceMore = "again"
 	keepIt   = "keep"

@@ -302,8 +302,8 @@ func openRoots(c config.Config) (roots.List, error) {
 	return list, err
 }
 
-// closedPaths are the paths that no directory of tools.roots reaches: the home, the database, which may be on another
-// disk, its backups, and the workspaces, which may be links.
+// closedPaths are the paths that no directory of tools.roots reaches: the home, the database, its backups and the
+// workspaces. The database can be on another disk, and workspaces can be links.
 func closedPaths(c config.Config) []string {
 	closed := []string{c.Home, DataDir(c.Home), backupDir(c)}
 	for _, p := range places(c) {

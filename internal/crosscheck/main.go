@@ -90,7 +90,7 @@ func check(dir, system, machine string) (wrong []error, err error) {
 	return wrong, nil
 }
 
-// add checks a package. What is wrong in packages of others is left to them.
+// add checks a package. Errors in packages of others are left to them.
 func (w world) add(p listed) (wrong []error) {
 	own := p.Module != nil && p.Module.Main
 	if p.ImportPath == "unsafe" {

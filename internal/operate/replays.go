@@ -54,7 +54,7 @@ func (s *Service) StepReplay(ctx context.Context, by ByID) (corebot.Replaying, e
 	return s.stores.Replays.StepReplay(ctx, by.ID)
 }
 
-// StopReplay ends a replay. What it has replayed stays replayed.
+// StopReplay ends a replay. The letters that it has replayed stay replayed.
 func (s *Service) StopReplay(ctx context.Context, by ByID) (corebot.Replaying, error) {
 	r, err := s.stores.Replays.StopReplay(ctx, by.ID)
 	if err != nil {

@@ -10,7 +10,7 @@
 //   - A line of the file is synced before it counts as published. A line that a power cut has cut is found, and the
 //     next one begins on a line of its own.
 //
-// Limits: whoever can read the key can sign, so a key that others can read is not used. Lines can be taken out of a
-// file by whoever can write the file; a file on another machine, the log or the webhook keeps them out of reach. What
-// was written after the last published head can be written anew until the next one.
+// Limits: whoever can read the key can sign, so a key that others can read is not used. A writer of the file can take
+// lines out of it; a file on another machine, the log or the webhook keeps them out of reach. Events after the last
+// published head can be written anew until the next one.
 package witness

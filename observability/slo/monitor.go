@@ -306,8 +306,8 @@ func (m *Monitor) tell(g Goal, r rule, a *corebot.Alarm, now time.Time, text str
 	return &notice
 }
 
-// post posts what is still to be posted of an alarm. What fails is tried again at the next look; a later change of the
-// alarm takes its place.
+// post sends the pending post of an alarm. A post that fails is tried again at the next look, unless a later change of
+// the alarm has replaced it.
 func (m *Monitor) post(ctx context.Context, a corebot.Alarm) {
 	if a.Post == "" || m.opts.Post == nil {
 		return

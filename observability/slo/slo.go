@@ -2,9 +2,9 @@
 // delivered and begun in time.
 //
 // The rest of the share is the error budget. The burn rate is how many times faster than allowed the budget is used up.
-// An alarm sounds while the rate is too high in a long window, so that one mistake wakes nobody, and in a short one, so
-// that it ends soon after the cause. The windows and rates are those of the Site Reliability Workbook (chapter 5,
-// "Alerting on SLOs"), for an objective of thirty days.
+// An alarm sounds while the rate is too high in a long window and in a short one. With the long one, a single mistake
+// wakes nobody. With the short one, the alarm ends soon after the cause. The windows and rates are those of the Site
+// Reliability Workbook (chapter 5, "Alerting on SLOs"), for an objective of thirty days.
 package slo
 
 import (

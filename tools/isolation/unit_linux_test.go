@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTheSystemdUnitLetsWorkersBuildTheirRooms holds RestrictNamespaces of the shipped unit to the namespaces of a
-// room, and the calls that it lets through to those that build the walls. scripts/unit tries it under a real systemd.
+// TestTheSystemdUnitLetsWorkersBuildTheirRooms compares the shipped unit with the code. RestrictNamespaces allows the
+// namespaces of a room, and the system calls are those that build the walls. scripts/unit tries it under a real
+// systemd.
 func TestTheSystemdUnitLetsWorkersBuildTheirRooms(t *testing.T) {
 	text, err := os.ReadFile("../../docs/deploy/corebot.service")
 	if err != nil {
