@@ -52,13 +52,13 @@ func moments(recording *vfstest.Recording, n int) []int {
 }
 
 // cutShort opens a database whose migration was cut short, by a crash of the program and by a power cut, and has each
-// looked at.
-func cutShort(t *testing.T, recording *vfstest.Recording, look func(dir string)) {
+// looked at. It does so at n moments.
+func cutShort(t *testing.T, recording *vfstest.Recording, n int, look func(dir string)) {
 	t.Helper()
 	chance := rand.New(rand.NewPCG(6, 6))
 	want := newest(t)
 	disk := recording.Disk()
-	for _, at := range moments(recording, *migrationKills) {
+	for _, at := range moments(recording, n) {
 		disk.Advance(at)
 		for how, files := range map[string]vfstest.Files{"crash": disk.Whole(), "power cut": disk.Cut(chance)} {
 			dir := filepath.Join(inMemory(t), "data")
@@ -96,7 +96,7 @@ func oldDatabase(t *testing.T, path string) {
 func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.T) {
 	dir := inMemory(t)
 	oldDatabase(t, filepath.Join(dir, FileName))
-	cutShort(t, recordMigration(t, dir), func(dir string) {
+	cutShort(t, recordMigration(t, dir), *migrationKills, func(dir string) {
 		if got := sideQuery(t, dir,
 			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`,
 		); fmt.Sprint(got) != "[1 2 3]" {
@@ -106,7 +106,7 @@ func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.
 }
 
 func TestADatabaseWhoseMakingIsCutShortIsMadeByTheNextStart(t *testing.T) {
-	cutShort(t, recordMigration(t, inMemory(t)), func(dir string) {
+	cutShort(t, recordMigration(t, inMemory(t)), *migrationKills, func(dir string) {
 		db := openTest(t, dir)
 		publishTest(t, db, "chat", "1")
 	})
