@@ -71,18 +71,34 @@ func (l *DeadLetters) ReplayAll(ctx context.Context, f corebot.DeadLetterFilter,
 	fresh bool,
 ) (all corebot.Replayed, err error) {
 	r, err := l.BeginReplay(ctx, f, fresh, 0)
-	for err == nil && r.EndedAt.IsZero() {
-		var why error
-		r, why, err = l.step(ctx, r.ID)
-		all.Why = cmp.Or(all.Why, why)
+	if err != nil {
+		return all, err
+	}
+	return l.finish(ctx, r)
+}
+
+// finish makes a replay without a rate go on until it ends. Another command can stop it, or give it a rate. Then it is
+// not finished, and the error says so.
+func (l *DeadLetters) finish(ctx context.Context, r corebot.Replaying) (all corebot.Replayed, err error) {
+	for err == nil && r.EndedAt.IsZero() && r.Every == 0 {
+		now, why, failed := l.step(ctx, r.ID)
+		if err = failed; err == nil {
+			r, all.Why = now, cmp.Or(all.Why, why)
+		}
 	}
 	all.Done, all.Left = r.Done, r.Left
 	if all.Why == nil && r.Left > 0 { // another process has made a part of it
 		all.Why = errors.New(r.Why)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		signal(l.db.replaying) // somebody else makes it go on
 		err = fmt.Errorf("%d replayed, then: %w", all.Done, err)
+	case r.Stopped:
+		err = fmt.Errorf("replay %d was stopped: it had replayed %d dead letters", r.ID, r.Done)
+	case r.EndedAt.IsZero():
+		err = corebot.WithHint(fmt.Errorf("replay %d goes on at the rate of another command: it has replayed %d dead "+
+			"letters", r.ID, r.Done), "`corebot dlq replay --resume` waits for it")
 	}
 	return all, err
 }

@@ -169,6 +169,29 @@ func TestOneReplayOfManyIsOpenUntilItIsStopped(t *testing.T) {
 	}
 }
 
+func TestAReplayAtOnceSaysThatAnotherCommandHasTakenItOver(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	letters := NewDeadLetters(db)
+	deadLetter(t, db, "a", "1", "poison")
+	deadLetter(t, db, "a", "2", "poison")
+	begun, err := letters.BeginReplay(t.Context(), corebot.DeadLetterFilter{}, false, 0)
+	must(t, err)
+	_, err = letters.BeginReplay(t.Context(), corebot.DeadLetterFilter{}, false, time.Hour)
+	must(t, err)
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	if all, err := letters.finish(ctx, begun); err == nil || all.Done != 1 ||
+		!strings.Contains(err.Error(), "rate of another command") {
+		t.Errorf("with a rate: %+v %v", all, err)
+	}
+	_, err = letters.StopReplay(t.Context(), begun.ID)
+	must(t, err)
+	if all, err := letters.finish(ctx, begun); err == nil || all.Done != 1 ||
+		!strings.Contains(err.Error(), "was stopped") {
+		t.Errorf("stopped: %+v %v", all, err)
+	}
+}
+
 func TestAReplayKeepsItsRateAlsoWhenTheClockIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStepped(t)

@@ -161,6 +161,7 @@ func (m *Monitor) look(ctx context.Context) error {
 		return err
 	}
 	var standings []Standing
+	var judged []corebot.Alarm
 	for _, g := range m.opts.Goals {
 		var sounding []Severity
 		for _, r := range rules {
@@ -171,13 +172,16 @@ func (m *Monitor) look(ctx context.Context) error {
 			if !a.Since.IsZero() {
 				sounding = append(sounding, r.severity)
 			}
-			m.post(ctx, a)
+			judged = append(judged, a)
 		}
 		standings = append(standings, m.standing(g, all[g.Objective], sounding))
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.now = standings
+	m.mu.Unlock()
+	for _, a := range judged { // last: an address that does not answer takes its time, and the metrics do not wait
+		m.post(ctx, a)
+	}
 	return nil
 }
 

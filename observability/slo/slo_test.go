@@ -87,6 +87,9 @@ func (b *bench) post(_ context.Context, id string, body []byte) error {
 		b.t.Errorf("posted %s as %s: %v", body, id, err)
 	}
 	b.posts = append(b.posts, post{id, p.State, p.Text})
+	if p.State == "firing" && !b.sounds(slo.Ticket) {
+		b.t.Errorf("%s is posted, and the metrics do not show it yet", id)
+	}
 	return b.refuse
 }
 
