@@ -131,17 +131,23 @@ func (s SLO) validate() error {
 				fmt.Sprintf("it must be a share from %v to %v, or 0 to watch nothing", minShare, maxShare))
 		}
 	}
+	return signedTo("slo.webhook_url", s.WebhookURL, "https://example.com/alarms", "slo.webhook_secret",
+		s.WebhookSecret)
+}
+
+// signedTo refuses an address of signed posts that is none or that has no secret to sign with. Empty: there is none.
+func signedTo(key, address, like, secretKey string, secret Secret) error {
 	switch {
-	case s.WebhookURL == "":
+	case address == "":
 		return nil
-	case !isHTTP(s.WebhookURL): // not quoted: an address may have a password in it
-		return corebot.WithHint(errors.New("slo.webhook_url is not an address"),
-			"it must be an http or https address, such as https://example.com/alarms")
-	case s.WebhookSecret == (Secret{}):
-		return corebot.WithHint(errors.New("slo.webhook_url is set, and slo.webhook_secret is not"),
-			"set slo.webhook_secret; "+makeSecret)
+	case !isHTTP(address): // not quoted: an address may have a password in it
+		return corebot.WithHint(fmt.Errorf("%s is not an address", key),
+			"it must be an http or https address, such as "+like)
+	case secret == (Secret{}):
+		return corebot.WithHint(fmt.Errorf("%s is set, and %s is not", key, secretKey),
+			fmt.Sprintf("set %s; %s", secretKey, makeSecret))
 	}
-	_, err := signedpost.ParseKey("slo.webhook_secret", s.WebhookSecret.Reveal())
+	_, err := signedpost.ParseKey(secretKey, secret.Reveal())
 	return err
 }
 

@@ -54,16 +54,6 @@ func (w Webhook) validate() error {
 func (c Config) WebhookInteractive() bool { return c.Webhook.Interactive && !c.MCP.Serve.HTTP }
 
 func (w Webhook) validateCallback() error {
-	switch {
-	case w.CallbackURL == "":
-		return nil
-	case !isHTTP(w.CallbackURL): // not quoted: an address may have a password in it
-		return corebot.WithHint(errors.New("webhook.callback_url is not an address"),
-			"it must be an http or https address, such as https://example.com/replies")
-	case w.CallbackSecret == (Secret{}):
-		return corebot.WithHint(errors.New("webhook.callback_url is set, and webhook.callback_secret is not"),
-			"set webhook.callback_secret; "+makeSecret)
-	}
-	_, err := signedpost.ParseKey("webhook.callback_secret", w.CallbackSecret.Reveal())
-	return err
+	return signedTo("webhook.callback_url", w.CallbackURL, "https://example.com/replies", "webhook.callback_secret",
+		w.CallbackSecret)
 }
