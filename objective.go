@@ -22,6 +22,9 @@ func Objectives() []Objective {
 	return []Objective{ObjectiveAccepted, ObjectiveAnswered, ObjectiveDelivered, ObjectiveTasks}
 }
 
+// ObjectiveNotices is the kind in the ids of notices of alarms ([OwnID]).
+const ObjectiveNotices = "slo"
+
 // Known says whether this is an objective of this version.
 func (o Objective) Known() bool { return slices.Contains(Objectives(), o) }
 

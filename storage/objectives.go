@@ -1,8 +1,12 @@
 package storage
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -48,8 +52,9 @@ var (
 	setCursor       = &query{`INSERT INTO objective_cursors (objective, life_id) VALUES (?, ?)
 		ON CONFLICT (objective) DO UPDATE SET life_id = excluded.life_id`}
 	newestLife = &query{`SELECT COALESCE(MAX(id), 0) FROM message_life`}
-	livesSince = &query{`SELECT m.id, l.direction, l.channel, m.kind, m.cause_id IS NOT NULL OR m.deliver_at > 0,
-		m.published_at, m.ended_at, m."end", l.waiting, l.held_for IS NOT NULL OR p.life_id IS NOT NULL
+	livesSince = &query{`SELECT m.id, m.message_id, l.direction, l.channel, m.kind,
+		m.cause_id IS NOT NULL OR m.deliver_at > 0, m.published_at, m.ended_at, m."end", l.waiting,
+		l.held_for IS NOT NULL OR p.life_id IS NOT NULL
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_parked p ON p.life_id = m.id
 		WHERE m.id > ? ORDER BY m.id LIMIT ? + 0`}
 	hasWaited = &query{`SELECT 1 WHERE EXISTS (SELECT 1 FROM approvals WHERE life_id = ?1)
@@ -103,8 +108,9 @@ func (o *Objectives) Sums(ctx context.Context, last time.Duration) (map[corebot.
 }
 
 // Count counts the messages whose time is over since the last call. The first call of a database counts nothing: older
-// messages say nothing about now.
+// messages say nothing about now. An objective that fails keeps no other from being counted.
 func (o *Objectives) Count(ctx context.Context) error {
+	var errs []error
 	for _, c := range []struct {
 		objective corebot.Objective
 		within    time.Duration
@@ -119,11 +125,11 @@ func (o *Objectives) Count(ctx context.Context) error {
 		for more := true; more; {
 			var err error
 			if more, err = o.count(ctx, c.objective, c.within, c.judge); err != nil {
-				return err
+				errs = append(errs, fmt.Errorf("count for the objective %s: %w", c.objective, err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // count counts the next messages of one objective, and says whether there can be more.
@@ -163,7 +169,7 @@ func (o *Objectives) count(ctx context.Context, objective corebot.Objective, wit
 func (o *Objectives) judged(ctx context.Context, from int64, within time.Duration,
 	judge func(context.Context, countedLife, time.Duration) (judgement, error),
 ) (last int64, minutes map[time.Time]corebot.Kept, more bool, err error) {
-	lives, err := o.livesSince(ctx, from)
+	lives, from, more, err := o.livesSince(ctx, from)
 	if err != nil {
 		return 0, nil, false, err
 	}
@@ -191,12 +197,13 @@ func (o *Objectives) judged(ctx context.Context, from int64, within time.Duratio
 		}
 		last = life.id
 	}
-	return last, minutes, len(lives) == countedLives, nil
+	return last, minutes, more, nil
 }
 
 // countedLife is what the objectives ask of a message.
 type countedLife struct {
 	id               int64
+	messageID        string
 	direction        corebot.Direction
 	channel          string
 	kind             corebot.Kind
@@ -207,18 +214,44 @@ type countedLife struct {
 	held             bool   // for the sake of others, or by a limit
 }
 
-func (o *Objectives) livesSince(ctx context.Context, from int64) (lives []countedLife, err error) {
-	err = o.db.reader.each(ctx, livesSince, func(s scanner) error {
-		var l countedLife
-		var direction int
-		var kind, end string
-		err := s.Scan(&l.id, &direction, &l.channel, &kind, &l.ofCorebot, moment{&l.published}, moment{&l.ended}, &end,
-			&l.waiting, &l.held)
-		l.direction, l.kind, l.end = corebot.Direction(direction), corebot.Kind(kind), corebot.End(end)
-		lives = append(lives, l)
-		return err
-	}, from, countedLives)
-	return lives, err
+// livesSince reads the lives behind a place. It passes over lives that a damaged page holds, and returns the place
+// behind them: otherwise one such page would end all counting.
+func (o *Objectives) livesSince(ctx context.Context, from int64) (lives []countedLife, behind int64, more bool,
+	err error,
+) {
+	for passed := range countedLives {
+		err = o.db.reader.each(ctx, livesSince, func(s scanner) error {
+			l, err := scanCounted(s)
+			if err == nil {
+				lives = append(lives, l)
+			}
+			return err
+		}, from, countedLives)
+		if !isDamage(err) {
+			return lives, from, len(lives) == countedLives, err
+		}
+		if len(lives) > 0 { // those before the damage
+			return lives, from, true, nil
+		}
+		var newest int64
+		if _, e := o.db.reader.one(ctx, newestLife, []any{&newest}); e != nil || from >= newest {
+			return nil, from, false, cmp.Or(e, err)
+		}
+		if passed == 0 {
+			o.db.log.Warn().Err(err).Int64("id", from+1).Msg("a message that cannot be read counts for no objective")
+		}
+		from++
+	}
+	return nil, from, true, nil
+}
+
+func scanCounted(s scanner) (l countedLife, err error) {
+	var direction int
+	var kind, end string
+	err = s.Scan(&l.id, &l.messageID, &direction, &l.channel, &kind, &l.ofCorebot, moment{&l.published},
+		moment{&l.ended}, &end, &l.waiting, &l.held)
+	l.direction, l.kind, l.end = corebot.Direction(direction), corebot.Kind(kind), corebot.End(end)
+	return l, err
 }
 
 type judgement int
@@ -268,10 +301,15 @@ func (o *Objectives) answered(ctx context.Context, l countedLife, within time.Du
 	return v, err
 }
 
-// delivered judges a reply or a notice.
+// ownNotices begins the ids of the notices of alarms.
+var ownNotices = corebot.OwnID(corebot.ObjectiveNotices, "")
+
+// delivered judges a reply or a notice. A notice of an alarm does not count. If nothing reaches the chat of admins,
+// each alarm would cause the next one.
 func (o *Objectives) delivered(_ context.Context, l countedLife, within time.Duration) (judgement, error) {
 	switch {
-	case l.direction != corebot.Outbound || slices.Contains(o.opts.Unpushed, l.channel):
+	case l.direction != corebot.Outbound || slices.Contains(o.opts.Unpushed, l.channel),
+		strings.HasPrefix(l.messageID, ownNotices):
 		return isNeither, nil
 	case l.end == corebot.EndDead:
 		return isBad, nil

@@ -2,6 +2,10 @@ package storage
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,6 +153,59 @@ func TestARepliesDeliveryIsCountedWhereItIsPushed(t *testing.T) {
 		}))
 		time.Sleep(deliverIn)
 		o.want(t, corebot.ObjectiveDelivered, time.Hour, corebot.Kept{Good: 1, Bad: 2})
+	})
+}
+
+// TestTheNoticeOfAnAlarmDoesNotCount: where it cannot be delivered, each alarm would be the cause of the next one.
+func TestTheNoticeOfAnAlarmDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		o := objectivesOf(t, db)
+		alarm := corebot.Alarm{Objective: corebot.ObjectiveDelivered, Severity: "page", Since: time.Now(), Told: true}
+		for _, id := range []string{corebot.OwnID(corebot.ObjectiveNotices, "delivered", 1), "another"} {
+			notice := corebot.TextNotice(chatKey("gone"), id, "", "x", corebot.Notice{Kind: corebot.NoticeObjective})
+			must(t, o.Change(t.Context(), alarm, &notice))
+		}
+		time.Sleep(deliverIn)
+		o.want(t, corebot.ObjectiveDelivered, time.Hour, corebot.Kept{Bad: 1})
+	})
+}
+
+// TestADamagedPageOfMessagesEndsNoCounting: the messages of the page count as nothing, and those behind it count.
+func TestADamagedPageOfMessagesEndsNoCounting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		const all = 300
+		earlier(t, dir, func(db *DB) {
+			objectivesOf(t, db)
+			for n := range all {
+				publishTest(t, db, string(rune('a'+n%20)), corebot.OwnID("n", n))
+			}
+		})
+		root := rootOf(t, dir, "message_life")
+		page := make([]byte, 4096)
+		f, err := os.Open(filepath.Join(dir, FileName))
+		must(t, err)
+		_, err = f.ReadAt(page, (root-1)*4096)
+		must(t, errors.Join(err, f.Close()))
+		if page[0] != 5 || binary.BigEndian.Uint16(page[3:]) < 3 {
+			t.Fatalf("the root is of kind %d with %d children", page[0], binary.BigEndian.Uint16(page[3:]))
+		}
+		cell := binary.BigEndian.Uint16(page[12+2:]) // of the second child
+		spoilPage(t, dir, int64(binary.BigEndian.Uint32(page[cell:])))
+		db := openTest(t, dir)
+		o := NewObjectives(db, ObjectiveOptions{Answered: answerIn})
+		time.Sleep(answerIn + time.Second)
+		must(t, o.Count(t.Context()))
+		sums, err := o.Sums(t.Context(), time.Hour)
+		must(t, err)
+		n := sums[corebot.ObjectiveAnswered].Bad
+		if n < all/2 || n >= all {
+			t.Errorf("%d of %d messages were counted", n, all)
+		}
+		publishTest(t, db, "later", "later")
+		time.Sleep(answerIn + time.Second)
+		o.want(t, corebot.ObjectiveAnswered, time.Hour, corebot.Kept{Bad: n + 1})
 	})
 }
 

@@ -35,6 +35,11 @@ replay waits while there is no room for any message.`,
 		Args: func(*cobra.Command, []string) error { return nil },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter, empty, err := f.parse(s, cmd)
+			if err == nil && cmd.Flags().Changed("rate") { // JSON has no word for NaN
+				if err = operate.CheckReplayRate(rate); err != nil {
+					return usage(cmd, err)
+				}
+			}
 			named := len(args) > 0
 			switch {
 			case err != nil:

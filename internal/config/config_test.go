@@ -348,14 +348,18 @@ func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
 		"bus: {total_depth: 0}":                    "bus.total_depth is 0",
 		"bus: {total_bytes: 0}":                    "bus.total_bytes is 0",
 		"router: {workers: 0}":                     "router.workers is 0",
-		"tools: {timeout: 0s}":                     "tools.timeout is 0s",
-		"tools: {max_output_bytes: 0}":             "tools.max_output_bytes is 0",
-		"observability: {addr: '3210'}":            "observability.addr",
-		"webhook: {max_body_bytes: 0}":             "webhook.max_body_bytes is 0",
-		"webhook: {retention: 0s}":                 "webhook.retention is 0s",
-		"webhook: {max_connections: 0}":            "webhook.max_connections is 0",
-		"webhook: {max_streams: 0}":                "webhook.max_streams is 0",
-		"llm: {api_key: 'two words'}":              "llm.api_key has a character",
+		"{bus: {dedupe_ttl: 1m}, retention: {messages: 6m}}": "retention.messages is 6m and " +
+			"slo.answered_within is 5m",
+		"{bus: {dedupe_ttl: 1m}, retention: {messages: 7m}, slo: {answered: 0, delivered_within: 6m}}": "" +
+			"retention.messages is 7m and slo.delivered_within is 6m",
+		"tools: {timeout: 0s}":          "tools.timeout is 0s",
+		"tools: {max_output_bytes: 0}":  "tools.max_output_bytes is 0",
+		"observability: {addr: '3210'}": "observability.addr",
+		"webhook: {max_body_bytes: 0}":  "webhook.max_body_bytes is 0",
+		"webhook: {retention: 0s}":      "webhook.retention is 0s",
+		"webhook: {max_connections: 0}": "webhook.max_connections is 0",
+		"webhook: {max_streams: 0}":     "webhook.max_streams is 0",
+		"llm: {api_key: 'two words'}":   "llm.api_key has a character",
 	} {
 		_, err := Load(homeWith(t, "corebot.yaml", content))
 		if err == nil || !strings.HasPrefix(err.Error(), says) || corebot.HintOf(err) == "" {

@@ -68,12 +68,31 @@ func (b Bus) validate() error { return atLeast("bus.backoff_max", b.BackoffMax, 
 // usageLooksBack is how far back /usage tells of.
 const usageLooksBack = 30 * 24 * time.Hour
 
+// countTime is how long a message must be kept after its time is over, so that its objective counts it: two looks.
+const countTime = 2 * time.Minute
+
 // validateRetention: a message whose life was forgotten would be run again when its sender repeats it.
 func (c Config) validateRetention() error {
 	if kept, known := c.Retention.Messages, c.Bus.DedupeTTL; kept > 0 && kept < known {
 		return corebot.WithHint(fmt.Errorf("retention.messages is %v and bus.dedupe_ttl is %v", durationText(kept),
 			durationText(known)),
 			"an id is known as long as its message is kept: retention.messages must be at least bus.dedupe_ttl, or 0s")
+	}
+	for _, o := range []struct {
+		key    string
+		share  Number
+		within time.Duration
+	}{
+		{"slo.answered", c.SLO.Answered, c.SLO.AnsweredWithin},
+		{"slo.delivered", c.SLO.Delivered, c.SLO.DeliveredWithin},
+	} {
+		share, _ := o.share.Value()
+		if kept := c.Retention.Messages; share > 0 && kept > 0 && kept < o.within+countTime {
+			return corebot.WithHint(fmt.Errorf("retention.messages is %v and %s_within is %v", durationText(kept),
+				o.key, durationText(o.within)),
+				fmt.Sprintf("answers in time would be deleted before they are counted: retention.messages must be "+
+					"longer by %v, or %s must be 0", durationText(countTime), o.key))
+		}
 	}
 	if kept := c.Retention.Usage; kept > 0 && kept < usageLooksBack {
 		return corebot.WithHint(fmt.Errorf("retention.usage is %v", durationText(kept)),

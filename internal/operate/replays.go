@@ -40,11 +40,19 @@ const (
 	MaxReplayRate = 1_000
 )
 
+// CheckReplayRate refuses a rate of messages a second that no replay has.
+func CheckReplayRate(rate float64) error {
+	if !(rate >= MinReplayRate && rate <= MaxReplayRate) { // also if the rate is not a number
+		return fmt.Errorf("%w: a rate of %v messages a second: want %v to %v", corebot.ErrInvalid, rate, MinReplayRate,
+			MaxReplayRate)
+	}
+	return nil
+}
+
 // BeginReplay begins a replay with a rate.
 func (s *Service) BeginReplay(ctx context.Context, r PacedReplay) (corebot.Replaying, error) {
-	if !(r.Rate >= MinReplayRate && r.Rate <= MaxReplayRate) { // also if the rate is not a number
-		return corebot.Replaying{}, fmt.Errorf("%w: a rate of %v messages a second: want %v to %v", corebot.ErrInvalid,
-			r.Rate, MinReplayRate, MaxReplayRate)
+	if err := CheckReplayRate(r.Rate); err != nil {
+		return corebot.Replaying{}, err
 	}
 	return s.stores.Replays.BeginReplay(ctx, r.Filter, r.Fresh, time.Duration(float64(time.Second)/r.Rate))
 }

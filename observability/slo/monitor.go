@@ -2,9 +2,9 @@ package slo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,12 +115,8 @@ func (m *Monitor) Standings() []Standing {
 	return m.now
 }
 
-// Run judges the objectives until ctx ends. Without goals, it only waits.
+// Run judges the objectives until ctx ends. Without goals, it only ends the alarms that are left.
 func (m *Monitor) Run(ctx context.Context) error {
-	if len(m.opts.Goals) == 0 {
-		<-ctx.Done()
-		return nil
-	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	failed := false
@@ -138,16 +134,58 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// look counts what is new, judges each objective and tells of alarms that begin or end.
+// look counts what is new, judges each objective and tells of alarms that begin or end. What cannot be counted or told
+// of one objective keeps no other from being judged.
 func (m *Monitor) look(ctx context.Context) error {
-	if err := m.countNew(ctx); err != nil {
-		return err
+	var errs []error
+	if len(m.opts.Goals) > 0 {
+		errs = append(errs, m.countNew(ctx))
 	}
+	all, err := m.sums(ctx)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	stored, err := m.store.Alarms(ctx)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	var standings []Standing
+	var alarms []corebot.Alarm
+	for _, g := range m.opts.Goals {
+		var sounding []Severity
+		for _, r := range rules {
+			a, err := m.judge(ctx, g, r, m.alarm(stored, g, r), all[g.Objective])
+			if !a.Since.IsZero() {
+				sounding = append(sounding, r.severity)
+			}
+			if errs = append(errs, err); err == nil {
+				alarms = append(alarms, a)
+			}
+		}
+		standings = append(standings, m.standing(g, all[g.Objective], sounding))
+	}
+	for _, a := range stored {
+		if !m.watches(a.Objective) {
+			a, err := m.leave(ctx, a)
+			if errs = append(errs, err); err == nil {
+				alarms = append(alarms, a)
+			}
+		}
+	}
+	m.mu.Lock()
+	m.now = standings
+	m.mu.Unlock()
+	m.postAll(ctx, alarms)
+	return errors.Join(errs...)
+}
+
+// sums are the counts of all windows.
+func (m *Monitor) sums(ctx context.Context) (map[corebot.Objective]counts, error) {
 	all := map[corebot.Objective]counts{}
 	for _, window := range windows {
 		sums, err := m.store.Sums(ctx, window)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for objective, k := range sums {
 			if all[objective] == nil {
@@ -156,33 +194,29 @@ func (m *Monitor) look(ctx context.Context) error {
 			all[objective][window] = k
 		}
 	}
-	alarms, err := m.store.Alarms(ctx)
-	if err != nil {
-		return err
+	return all, nil
+}
+
+// watches says whether there is a goal for an objective. Objectives of a later version are left alone.
+func (m *Monitor) watches(o corebot.Objective) bool {
+	return !o.Known() || slices.ContainsFunc(m.opts.Goals, func(g Goal) bool { return g.Objective == o })
+}
+
+// leave ends the alarm of an objective that is not watched any more. Otherwise its readers would wait for ever.
+func (m *Monitor) leave(ctx context.Context, a corebot.Alarm) (corebot.Alarm, error) {
+	if a.Since.IsZero() && !a.Told {
+		return a, nil
 	}
-	var standings []Standing
-	var judged []corebot.Alarm
-	for _, g := range m.opts.Goals {
-		var sounding []Severity
-		for _, r := range rules {
-			a := m.alarm(alarms, g, r)
-			if a, err = m.judge(ctx, g, r, a, all[g.Objective]); err != nil {
-				return err
-			}
-			if !a.Since.IsZero() {
-				sounding = append(sounding, r.severity)
-			}
-			judged = append(judged, a)
-		}
-		standings = append(standings, m.standing(g, all[g.Objective], sounding))
+	g, r, told := Goal{Objective: a.Objective}, rule{severity: Severity(a.Severity)}, a.Told
+	a.Since, a.Told = time.Time{}, false
+	var notice *corebot.Message
+	if told {
+		text := fmt.Sprintf("The objective %s is not watched any more, because slo.%[1]s is 0. Its alarm (%s) ends.",
+			a.Objective, a.Severity)
+		m.log(g, r, nil, false, text)
+		notice = m.tell(g, r, &a, time.Now().Truncate(time.Millisecond), text, nil)
 	}
-	m.mu.Lock()
-	m.now = standings
-	m.mu.Unlock()
-	for _, a := range judged { // last: an address that does not answer takes its time, and the metrics do not wait
-		m.post(ctx, a)
-	}
-	return nil
+	return a, m.store.Change(ctx, a, notice)
 }
 
 func (m *Monitor) countNew(ctx context.Context) error {
@@ -190,16 +224,16 @@ func (m *Monitor) countNew(ctx context.Context) error {
 	accepted := m.accepted
 	m.accepted = corebot.Kept{}
 	m.mu.Unlock()
+	var failed error
 	if accepted.All() > 0 {
-		err := m.store.Add(ctx, map[corebot.Objective]corebot.Kept{corebot.ObjectiveAccepted: accepted})
-		if err != nil {
+		failed = m.store.Add(ctx, map[corebot.Objective]corebot.Kept{corebot.ObjectiveAccepted: accepted})
+		if failed != nil {
 			m.mu.Lock()
 			m.accepted = m.accepted.Plus(accepted)
 			m.mu.Unlock()
-			return err
 		}
 	}
-	return m.store.Count(ctx)
+	return errors.Join(failed, m.store.Count(ctx))
 }
 
 func (m *Monitor) standing(g Goal, c counts, alarms []Severity) Standing {
@@ -238,6 +272,9 @@ func (m *Monitor) judge(ctx context.Context, g Goal, r rule, a corebot.Alarm, c 
 	if a.ToldAt.After(now) { // the clock was set back
 		a.ToldAt = now
 	}
+	if m.opts.Post == nil { // the address was taken away; a later one must not get what is old then
+		a.Post = ""
+	}
 	var text string
 	switch {
 	case sounds && !a.Told && now.Sub(a.ToldAt) >= m.opts.CoolDown:
@@ -261,92 +298,6 @@ func (m *Monitor) judge(ctx context.Context, g Goal, r rule, a corebot.Alarm, c 
 		notice = m.tell(g, r, &a, now, text, c)
 	}
 	return a, m.store.Change(ctx, a, notice)
-}
-
-func (m *Monitor) log(g Goal, r rule, c counts, begins bool, text string) {
-	line := m.opts.Log.Info()
-	if begins {
-		line = m.opts.Log.Error()
-	}
-	line.Str("objective", string(g.Objective)).Str("severity", string(r.severity)).
-		Float64("burn", g.burn(c[r.long])).Msg(text)
-}
-
-// told is what is posted.
-type told struct {
-	ID        string            `json:"id"`
-	Objective corebot.Objective `json:"objective"`
-	Severity  Severity          `json:"severity"`
-	State     string            `json:"state"` // firing or resolved
-	At        time.Time         `json:"at"`
-	Text      string            `json:"text"`
-	Share     float64           `json:"share"`
-	Within    string            `json:"within"`
-	Good      int64             `json:"good"` // in the long window
-	Bad       int64             `json:"bad"`
-	Burn      float64           `json:"burn"`
-}
-
-// tell is the notice of a change, and what is posted of it stands in the alarm.
-func (m *Monitor) tell(g Goal, r rule, a *corebot.Alarm, now time.Time, text string, c counts) *corebot.Message {
-	state, kept := "resolved", c[r.long]
-	if a.Told {
-		state = "firing"
-	}
-	id := corebot.OwnID("slo", string(g.Objective), string(r.severity), state, now.UnixMilli())
-	if m.opts.Post != nil {
-		body, err := json.Marshal(told{
-			id, g.Objective, r.severity, state, now.UTC(), text, g.Share, g.Within.String(), kept.Good, kept.Bad,
-			g.burn(kept),
-		})
-		if err == nil {
-			a.Post = string(body)
-		}
-	}
-	if m.opts.Chat == (corebot.Key{}) {
-		return nil
-	}
-	notice := corebot.TextNotice(m.opts.Chat, id, "", text, corebot.Notice{Kind: corebot.NoticeObjective})
-	return &notice
-}
-
-// post sends the pending post of an alarm. A post that fails is tried again at the next look, unless a later change of
-// the alarm has replaced it.
-func (m *Monitor) post(ctx context.Context, a corebot.Alarm) {
-	if a.Post == "" || m.opts.Post == nil {
-		return
-	}
-	var body told
-	if err := json.Unmarshal([]byte(a.Post), &body); err != nil {
-		body.ID = corebot.OwnID("slo", a.Post)
-	}
-	if err := m.opts.Post(ctx, body.ID, []byte(a.Post)); err != nil {
-		line, refused := m.opts.Log.Warn().Err(err).Str("objective", string(a.Objective)), (*corebot.Failure)(nil)
-		if !errors.As(err, &refused) || refused.Class != corebot.Permanent {
-			line.Msg("an alarm is posted again in a minute")
-			return
-		}
-		line.Msg("an alarm is not posted, because the other side refuses it")
-	}
-	if err := m.store.Posted(ctx, a); err != nil && ctx.Err() == nil {
-		m.opts.Log.Warn().Err(err).Msg("an alarm was posted, and will be posted once more under the same id")
-	}
-}
-
-// percent writes a share for people: 99 %, 99.5 %.
-func percent(share float64) string { return fmt.Sprintf("%.6g %%", share*100) }
-
-// spell writes a time for people.
-func spell(d time.Duration) string {
-	switch {
-	case d == time.Hour:
-		return "hour"
-	case d%time.Hour == 0 && d > 0:
-		return fmt.Sprintf("%d hours", d/time.Hour)
-	case d < 2*time.Minute:
-		return "a minute"
-	}
-	return fmt.Sprintf("%d minutes", d/time.Minute)
 }
 
 // gauges shows the objectives as of the last look.

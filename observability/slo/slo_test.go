@@ -35,6 +35,7 @@ type bench struct {
 	mu     sync.Mutex
 	posts  []post
 	refuse error // what the operator's program answers
+	hangs  time.Duration
 }
 
 type post struct{ id, state, text string }
@@ -79,18 +80,25 @@ func (b *bench) watch(rest time.Duration) *slo.Monitor {
 	return m
 }
 
-func (b *bench) post(_ context.Context, id string, body []byte) error {
+func (b *bench) post(ctx context.Context, id string, body []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var p struct{ ID, State, Text string }
 	if err := json.Unmarshal(body, &p); err != nil || p.ID != id {
 		b.t.Errorf("posted %s as %s: %v", body, id, err)
 	}
-	b.posts = append(b.posts, post{id, p.State, p.Text})
 	if p.State == "firing" && !b.sounds(slo.Ticket) {
 		b.t.Errorf("%s is posted, and the metrics do not show it yet", id)
 	}
-	return b.refuse
+	b.posts = append(b.posts, post{id, p.State, p.Text})
+	refuse, hangs := b.refuse, b.hangs
+	b.mu.Unlock()
+	select {
+	case <-time.After(hangs):
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	return refuse
 }
 
 // say has messages sent for some minutes, three a minute, each in a chat of its own.
@@ -279,6 +287,105 @@ func TestAPostThatIsRefusedForGoodIsNotMadeAgain(t *testing.T) {
 		b.say(15, "slow")
 		if got := b.states(); len(got) != 2 {
 			t.Errorf("posted %v", got)
+		}
+	})
+}
+
+// TestAnAddressThatHangsHoldsUpNoJudgement: all posts hang at the same time, after every alarm was judged.
+func TestAnAddressThatHangsHoldsUpNoJudgement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.stop()
+		time.Sleep(time.Second)
+		b.mu.Lock()
+		b.refuse, b.hangs = &corebot.Failure{Class: corebot.Transient, Err: errors.New("not now")}, 15*time.Second
+		b.mu.Unlock()
+		store := storage.NewObjectives(b.DB, storage.ObjectiveOptions{Answered: within})
+		bad := map[corebot.Objective]corebot.Kept{}
+		goals := []slo.Goal{}
+		for _, o := range corebot.Objectives() {
+			bad[o], goals = corebot.Kept{Bad: 9}, append(goals, slo.Goal{Objective: o, Share: 0.99, Within: within})
+		}
+		if err := store.Add(t.Context(), bad); err != nil {
+			t.Fatal(err)
+		}
+		b.registry = prometheus.NewRegistry()
+		m, err := slo.New(store, slo.Options{
+			Goals: goals, LeastBad: 3, Post: b.post, Log: zerolog.Nop(), Metrics: b.registry,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = m.Run(t.Context()) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, s := range m.Standings() {
+			if len(s.Alarms) != 2 {
+				t.Errorf("%s: %v sound while the address hangs", s.Objective, s.Alarms)
+			}
+		}
+		if got := b.states(); len(got) != 8 {
+			t.Errorf("%d of 8 alarms are being posted", len(got))
+		}
+	})
+}
+
+// uncounted is a store in which messages cannot be counted.
+type uncounted struct{ *storage.Objectives }
+
+func (uncounted) Count(context.Context) error { return errors.New("damaged") }
+
+// TestAnObjectiveThatCannotBeCountedHoldsUpNoOther: its table is damaged, and messages are refused all the same.
+func TestAnObjectiveThatCannotBeCountedHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{})
+		m, err := slo.New(uncounted{storage.NewObjectives(k.DB, storage.ObjectiveOptions{})}, slo.Options{
+			Goals:    []slo.Goal{{Objective: corebot.ObjectiveAccepted, Share: 0.999, Within: time.Second}},
+			LeastBad: 1, Log: zerolog.Nop(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = m.Run(t.Context()) }()
+		m.Accepted(0, true)
+		time.Sleep(time.Minute + 1)
+		synctest.Wait()
+		if s := m.Standings(); len(s) != 1 || len(s[0].Alarms) != 2 {
+			t.Errorf("got %+v", s)
+		}
+	})
+}
+
+// TestTheAlarmOfAnObjectiveThatIsSwitchedOffEnds, also if nothing else is watched. Otherwise it would sound for ever
+// at its readers.
+func TestTheAlarmOfAnObjectiveThatIsSwitchedOffEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.say(12, "slow")
+		b.told()
+		b.stop()
+		store := storage.NewObjectives(b.DB, storage.ObjectiveOptions{})
+		off, err := slo.New(store, slo.Options{Chat: apptest.Key("admins"), Post: b.post, Log: zerolog.Nop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = off.Run(t.Context()) }()
+		time.Sleep(5 * time.Minute)
+		const want = "The objective answered is not watched any more, because slo.answered is 0. Its alarm (page) ends."
+		if told := b.told(); len(told) != 2 || !slices.Contains(told, want) {
+			t.Errorf("the admins were told %q", told)
+		}
+		if got := b.states(); !slices.Equal(got, []string{"firing", "firing", "resolved", "resolved"}) {
+			t.Errorf("posted %v", got)
+		}
+		alarms, err := store.Alarms(t.Context())
+		if err != nil || len(alarms) != 2 {
+			t.Fatal(alarms, err)
+		}
+		for _, a := range alarms {
+			if a.Told || !a.Since.IsZero() || a.Post != "" {
+				t.Errorf("left is %+v", a)
+			}
 		}
 	})
 }
