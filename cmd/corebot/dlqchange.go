@@ -162,7 +162,8 @@ func (s *shell) resumeReplay(cmd *cobra.Command, described bool) error {
 // waitReplay makes a replay go on until it ends. A running Corebot does so, too.
 func waitReplay(cmd *cobra.Command, c control.Caller, r corebot.Replaying) (err error) {
 	for id := r.ID; r.EndedAt.IsZero(); {
-		if r, err = operate.StepReplay.Call(cmd.Context(), c, operate.ByID{ID: id}); err == nil {
+		r, err = operate.StepReplay.Call(cmd.Context(), c, operate.ByID{ID: id})
+		if err == nil && r.EndedAt.IsZero() {
 			select {
 			case <-time.After(min(max(time.Until(r.NextAt), 20*time.Millisecond), time.Second)):
 			case <-cmd.Context().Done():
