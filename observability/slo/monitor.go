@@ -134,8 +134,8 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// look counts what is new, judges each objective and tells of alarms that begin or end. What cannot be counted or told
-// of one objective keeps no other from being judged.
+// look counts what is new, judges each objective and tells of alarms that begin or end. An objective that
+// cannot be counted or told of keeps no other from being judged.
 func (m *Monitor) look(ctx context.Context) error {
 	var errs []error
 	if len(m.opts.Goals) > 0 {
