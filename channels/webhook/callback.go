@@ -21,7 +21,7 @@ func newCallback(address, secret string) (*callback, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := signedpost.NewTarget("push the reply to the callback", address, key)
+	target, err := signedpost.NewTarget("push the reply to the callback", address, key.Sign)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("webhook.callback_url: %w", err),
 			"webhook.callback_url must be an http or https address, and stands together with webhook.callback_secret")

@@ -286,7 +286,7 @@ func (a *App) makeObjectives(r prometheus.Registerer) (err error) {
 		if err != nil {
 			return err
 		}
-		target, err := signedpost.NewTarget("post an alarm to slo.webhook_url", c.WebhookURL, key)
+		target, err := signedpost.NewTarget("post an alarm to slo.webhook_url", c.WebhookURL, key.Sign)
 		if err != nil {
 			return err
 		}

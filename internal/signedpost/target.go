@@ -25,18 +25,30 @@ const bodyRead = 64 << 10 // of an answer, so that its connection can be used ag
 type Target struct {
 	what    string // for errors, such as "push the reply to the callback"
 	address string // never shown: it may hold a secret
-	key     Key
+	sign    Sign
 	client  *http.Client
+}
+
+// Sign puts into the header of a post what shows the receiver who has sent it. [Key.Sign] is one.
+type Sign func(h http.Header, id string, now time.Time, body []byte)
+
+// Bearer shows a token; an empty one shows nothing.
+func Bearer(token string) Sign {
+	return func(h http.Header, _ string, _ time.Time, _ []byte) {
+		if token != "" {
+			h.Set("Authorization", "Bearer "+token)
+		}
+	}
 }
 
 // NewTarget goes to an address and nowhere else: through no proxy, and after no redirect. what begins the errors of
 // its posts. An address that is none is [corebot.ErrInvalid]; the error does not quote it.
-func NewTarget(what, address string, key Key) (*Target, error) {
+func NewTarget(what, address string, sign Sign) (*Target, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%w: that is not an address of http or https", corebot.ErrInvalid)
 	}
-	return &Target{what: what, address: address, key: key, client: &http.Client{
+	return &Target{what: what, address: address, sign: sign, client: &http.Client{
 		Transport: &http.Transport{
 			Proxy: nil, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 5 * time.Second,
@@ -60,7 +72,7 @@ func (t *Target) Post(ctx context.Context, id string, body []byte) error {
 	now := time.Now()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "corebot")
-	t.key.Sign(r.Header, id, now, body)
+	t.sign(r.Header, id, now, body)
 	answer, err := t.client.Do(r)
 	if err != nil {
 		return &corebot.Failure{Class: corebot.Transient, Err: fmt.Errorf("%s: %w", t.what, withoutAddress(err))}

@@ -103,7 +103,7 @@ type Published struct {
 
 const maxBad = 20
 
-// the first brace of a line is left out.
+// Read reads a file of heads, oldest first. It passes over lines that say nothing, and names them.
 func Read(r io.Reader, keys Keys) (p Published, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for number := 1; ; number++ {

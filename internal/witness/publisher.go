@@ -2,15 +2,14 @@ package witness
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/signedpost"
 )
 
 // Trail is the audit trail.
@@ -33,7 +33,6 @@ type Options struct {
 	File    string        // a line each; empty: none
 	URL     string        // gets each line by POST; empty: nobody does
 	Token   string        // as a bearer token to the URL
-	Timeout time.Duration // of a POST; 10 s
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer
 }
@@ -43,7 +42,6 @@ type Publisher struct {
 	home         string
 	trail        Trail
 	opts         Options
-	client       *http.Client
 	mu           sync.Mutex
 	last         *corebot.PublishedHead // nil: not read yet
 	changed      chan struct{}          // holds one signal that the options have changed
@@ -60,12 +58,8 @@ const (
 
 // New makes a publisher of a home's trail; it starts nothing.
 func New(home string, trail Trail, o Options) (*Publisher, error) {
-	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	p := &Publisher{
-		home: home, trail: trail, opts: o, changed: make(chan struct{}, 1), client: &http.Client{
-			Timeout:       o.Timeout,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		home: home, trail: trail, opts: o, changed: make(chan struct{}, 1),
 		at: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "corebot_audit_head_published_timestamp_seconds", Help: "When a head of the audit trail was last " +
 				"published everywhere, as unix time; 0: never in this process.",
@@ -151,7 +145,7 @@ func (p *Publisher) Publish(ctx context.Context) (Line, error) {
 		errs = append(errs, p.counted(toFile, appendLine(p.opts.File, text)))
 	}
 	if p.opts.URL != "" {
-		errs = append(errs, p.counted(toURL, p.post(ctx, text)))
+		errs = append(errs, p.counted(toURL, p.post(ctx, line, text)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return line, err
@@ -270,24 +264,14 @@ func appendLine(path string, line []byte) (err error) {
 }
 
 // post hands a line to the URL. Any answer of 2xx means that it was taken.
-func (p *Publisher) post(ctx context.Context, line []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.opts.URL, bytes.NewReader(line))
+func (p *Publisher) post(ctx context.Context, l Line, text []byte) error {
+	to, err := signedpost.NewTarget("post a head", p.opts.URL, signedpost.Bearer(p.opts.Token))
 	if err != nil {
-		return fmt.Errorf("post a head: %w", err)
+		return corebot.WithHint(fmt.Errorf("audit.url: %w", err), "audit.url names the receiver")
 	}
-	req.Header.Set("Content-Type", "application/json")
-	if p.opts.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+p.opts.Token)
-	}
-	answer, err := p.client.Do(req)
-	if err != nil {
-		return corebot.WithHint(fmt.Errorf("post a head: %w", err), "audit.url names the receiver")
-	}
-	defer answer.Body.Close() //nolint:errcheck // only read
-	_, _ = io.CopyN(io.Discard, answer.Body, maxLine)
-	if answer.StatusCode/100 != 2 {
-		return corebot.WithHint(fmt.Errorf("post a head: the receiver answered %s", answer.Status),
-			"audit.url names the receiver")
+	defer to.Close()
+	if err := to.Post(ctx, strconv.FormatInt(l.Event, 10), text); err != nil {
+		return corebot.WithHint(err, "audit.url names the receiver")
 	}
 	return nil
 }
