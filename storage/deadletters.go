@@ -48,13 +48,14 @@ func (l *DeadLetters) Replay(ctx context.Context, id int64, fresh bool) error {
 	return l.db.write(ctx, "replay", func(t *tx) error { return l.replayTx(t, id, fresh) })
 }
 
-// stillDeadTx reads a letter that was dead at a moment. found is false if it is no longer dead, or died again since.
+// stillDeadTx reads a letter that was dead at a moment. found is false if it is no longer dead, or died again since. A
+// death later than now is of a clock that was set back since, and counts as before that moment.
 func stillDeadTx(t *tx, id int64, at time.Time) (d letter, found bool, err error) {
 	d, err = letterTx(t, id)
 	if errors.Is(err, corebot.ErrNotFound) {
 		return d, false, nil
 	}
-	return d, err == nil && !d.diedAt.After(at), err
+	return d, err == nil && (!d.diedAt.After(at) || d.diedAt.After(t.now)), err
 }
 
 // noRoom says whether an error is a refusal for want of room. Such a refusal has written nothing.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -246,7 +247,8 @@ func (l *DeadLetters) nextOf(ctx context.Context, r replaying) (p portion, err e
 	}
 	p.through = r.passed
 	seen := 0
-	args := append([]any{f.After, lastDeath(f, r.BeganAt.UnixMilli()), r.passed}, append(filterArgs(f), look)...)
+	// The commit leaves out what has died since the replay began.
+	args := append([]any{f.After, lastDeath(f, math.MaxInt64), r.passed}, append(filterArgs(f), look)...)
 	err = l.db.reader.whole(ctx, q, func(s scanner) error {
 		d, err := scanDead(s, whole)
 		if err != nil {

@@ -105,6 +105,26 @@ func TestAPortionThatAnotherReplayedIsNotReplayedAgain(t *testing.T) {
 	}
 }
 
+// TestALetterThatDiedWhileTheClockWasAheadIsReplayedAndDropped: its death is later than now, and it is dead all the
+// same.
+func TestALetterThatDiedWhileTheClockWasAheadIsReplayedAndDropped(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	letters := NewDeadLetters(db)
+	id := deadLetter(t, db, "a", "1", "poison")
+	deadLetter(t, db, "b", "2", "poison")
+	must(t, db.write(t.Context(), "test", func(t *tx) error {
+		_, err := t.exec(&query{`UPDATE message_life SET ended_at = ? WHERE "end" = 'dead'`}, t.now.Add(time.Hour))
+		return err
+	}))
+	all, err := letters.ReplayAll(t.Context(), corebot.DeadLetterFilter{Chat: "a"}, false)
+	if err != nil || all.Done != 1 || lifeOf(t, db, id).Run != 2 {
+		t.Errorf("replayed %+v, %v", all, err)
+	}
+	if n, err := letters.Purge(t.Context(), corebot.DeadLetterFilter{}); err != nil || n != 1 {
+		t.Errorf("dropped %d, %v", n, err)
+	}
+}
+
 func TestTwoOperatorsAtOnceReplayEachLetterOnce(t *testing.T) {
 	const letters = 3 * changeChunk
 	db := openTest(t, t.TempDir())

@@ -193,12 +193,11 @@ func printChain(cmd *cobra.Command, c corebot.AuditChain, p witness.Published, a
 		t.line("published %s on the trail; the last one is of event %d, published %s", count(int64(c.Held), "head"),
 			last.Event, clock(last.At))
 	}
-	for what, n := range map[string]int{
-		"retention has deleted": c.Older, "a restored backup left behind": c.LeftBehind,
-	} {
-		if n > 0 {
-			t.line("besides   %s of events that %s", count(int64(n), "head"), what)
-		}
+	if c.Older > 0 {
+		t.line("besides   %s of events that retention has deleted", count(int64(c.Older), "head"))
+	}
+	if c.LeftBehind > 0 {
+		t.line("besides   %s of events that a restored backup left behind", count(int64(c.LeftBehind), "head"))
 	}
 	if c.OtherDatabases > 0 {
 		t.line("besides   %s of another database", count(int64(c.OtherDatabases), "head"))

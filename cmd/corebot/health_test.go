@@ -80,7 +80,7 @@ func TestACorebotThatDoesNotAnswerInTimeIsNotHealthy(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	if out, err := healthOf(t, home, "--timeout=50ms"); err == nil || out != "" ||
-		!strings.Contains(err.Error(), "has not answered within 50ms") {
+		!strings.Contains(err.Error(), "no answer of Corebot within 50ms") {
 		t.Errorf("it says %q: %v", out, err)
 	}
 	if _, err := healthOf(t, t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "no Corebot runs") {

@@ -105,7 +105,7 @@ With --ready it is also 1 while messages cannot be accepted or answered, such as
 			h, err := s.health(ctx)
 			switch {
 			case err != nil && ctx.Err() != nil && cmd.Context().Err() == nil:
-				return corebot.WithHint(fmt.Errorf("Corebot has not answered within %v", timeout), restartHint)
+				return corebot.WithHint(fmt.Errorf("no answer of Corebot within %v", timeout), restartHint)
 			case err != nil:
 				return err
 			case asJSON:
@@ -154,7 +154,7 @@ func judge(h operate.Health, ready bool) error {
 		return corebot.WithHint(fmt.Errorf("these parts of Corebot stand still: %s",
 			printable(strings.Join(h.Stuck, ", "))), restartHint)
 	case ready && len(h.NotReady) > 0:
-		return errors.New("Corebot cannot accept or answer messages now")
+		return errors.New("messages cannot be accepted or answered now")
 	}
 	return nil
 }

@@ -142,11 +142,17 @@ const (
 )
 
 func (s SLO) validate() error {
-	for key, share := range map[string]Number{
-		"slo.accepted": s.Accepted, "slo.answered": s.Answered, "slo.delivered": s.Delivered, "slo.tasks": s.Tasks,
+	for _, of := range []struct {
+		key   string
+		share Number
+	}{
+		{"slo.accepted", s.Accepted},
+		{"slo.answered", s.Answered},
+		{"slo.delivered", s.Delivered},
+		{"slo.tasks", s.Tasks},
 	} {
-		if v, set := share.Value(); set && v != 0 && (v < minShare || v > maxShare) {
-			return corebot.WithHint(fmt.Errorf("%s is %s", key, share),
+		if v, set := of.share.Value(); set && v != 0 && (v < minShare || v > maxShare) {
+			return corebot.WithHint(fmt.Errorf("%s is %s", of.key, of.share),
 				fmt.Sprintf("it must be a share from %v to %v, or 0 to watch nothing", minShare, maxShare))
 		}
 	}
