@@ -56,7 +56,7 @@ func TestHealthFailsWhereANewStartHelpsAndWhenAskedAlsoWhereMessagesWouldBeRefus
 		"all is well":              {operate.Health{}, "", "ready\n", ""},
 		"ready":                    {operate.Health{}, "--ready", "ready\n", ""},
 		"a full disk":              {full, "", "not ready: the disk is full\ndegraded: model: no model answers\n", ""},
-		"a full disk is not ready": {full, "--ready", "not ready: the disk", "cannot accept or answer"},
+		"a full disk is not ready": {full, "--ready", "not ready: the disk", "cannot be accepted or answered"},
 		"a part stands still":      {stuck, "", "not ready: the router", "stand still: router"},
 		"as JSON":                  {stuck, "--json", `"stuck":["router"]`, "stand still: router"},
 	} {
