@@ -25,6 +25,13 @@ func Objectives() []Objective {
 // ObjectiveNotices is the kind in the ids of notices of alarms ([OwnID]).
 const ObjectiveNotices = "slo"
 
+// The share of an objective lies between these. With less no burn rate can reach the alarm. More cannot be told from
+// all events.
+const (
+	MinShare = 0.95
+	MaxShare = 0.9999
+)
+
 // Known says whether this is an objective of this version.
 func (o Objective) Known() bool { return slices.Contains(Objectives(), o) }
 

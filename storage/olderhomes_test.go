@@ -16,9 +16,9 @@ import (
 // the builds.
 //
 //   - a265abd has schema 15. The tests of the router tell what is in it.
-//   - 1a7f9ce has schema 59: a program of a turn at work and a message behind it, a call that waits for an approval,
-//     an answer that waits for a time, two dead letters, a task, replies in a mailbox and on their way, a remembered
-//     line, a changed file, a role.
+//   - 1a7f9ce has schema 59. A program of a turn is at work, with a message behind it. A call waits for an approval,
+//     and an answer for a time. There are two dead letters, a task, and replies in a mailbox and on their way. There
+//     are also a remembered line, a changed file and a role.
 var olderHomes = map[string]func(t *testing.T, path string){
 	"a265abd": func(t *testing.T, path string) {
 		text, err := os.ReadFile(filepath.Join("..", "router", "testdata", "a265abd.sql"))

@@ -135,12 +135,6 @@ func (o Observability) validate() error {
 	return nil
 }
 
-// Shares of a service level objective. With less no burn rate reaches an alarm, and more cannot be told from all.
-const (
-	minShare = 0.95
-	maxShare = 0.9999
-)
-
 func (s SLO) validate() error {
 	for _, of := range []struct {
 		key   string
@@ -151,9 +145,10 @@ func (s SLO) validate() error {
 		{"slo.delivered", s.Delivered},
 		{"slo.tasks", s.Tasks},
 	} {
-		if v, set := of.share.Value(); set && v != 0 && (v < minShare || v > maxShare) {
+		if v, set := of.share.Value(); set && v != 0 && (v < corebot.MinShare || v > corebot.MaxShare) {
 			return corebot.WithHint(fmt.Errorf("%s is %s", of.key, of.share),
-				fmt.Sprintf("it must be a share from %v to %v, or 0 to watch nothing", minShare, maxShare))
+				fmt.Sprintf("it must be a share from %v to %v, or 0 to watch nothing", corebot.MinShare,
+					corebot.MaxShare))
 		}
 	}
 	return signedTo("slo.webhook_url", s.WebhookURL, "https://example.com/alarms", "slo.webhook_secret",

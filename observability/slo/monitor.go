@@ -69,7 +69,7 @@ type Standing struct {
 // New makes a monitor. It starts nothing.
 func New(store Store, o Options) (*Monitor, error) {
 	for _, g := range o.Goals {
-		if !g.Objective.Known() || g.Share < MinShare || g.Share > MaxShare || g.Within <= 0 {
+		if !g.Objective.Known() || g.Share < corebot.MinShare || g.Share > corebot.MaxShare || g.Within <= 0 {
 			return nil, fmt.Errorf("%w: an objective of %v within %v for %q", corebot.ErrInvalid, g.Share, g.Within,
 				g.Objective)
 		}

@@ -16,15 +16,9 @@ import (
 // Goal is what an objective asks for.
 type Goal struct {
 	Objective corebot.Objective
-	Share     float64       // of the events that must be good, such as 0.99; see [MinShare]
+	Share     float64       // of the events that must be good, such as 0.99; see [corebot.MinShare]
 	Within    time.Duration // what good means
 }
-
-// A share must lie between these: with less, no burn rate can reach the alarm, and more cannot be told from all.
-const (
-	MinShare = 0.95
-	MaxShare = 0.9999
-)
 
 // burn is how many times faster than allowed the error budget is used up.
 func (g Goal) burn(k corebot.Kept) float64 {
