@@ -114,16 +114,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	db := &DB{
-		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
-		taskEnds: o.TaskFailures, taskLate: o.TasksWithin,
-		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
-		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
-		replaying: make(chan struct{}, 1), grouped: make(chan struct{}, 1),
-		between: make(chan func(*writer)),
-		stopped: make(chan struct{}), drained: make(chan struct{}),
-	}
-	db.accounting.Store(&o.Accounting)
+	db := newDB(dir, o)
 	if db.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -149,29 +140,51 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := db.conn.remember(dir, p); err != nil {
 		return nil, err
 	}
-	if err := db.conn.followClock(db.clock.now()); err != nil {
-		return nil, fmt.Errorf("have the stored times follow the clock: %w", classify(err))
+	if err := db.takeOver(o.KeepDeferred); err != nil {
+		return nil, err
 	}
-	if err := db.conn.voidLeases(db.clock.now()); err != nil {
-		return nil, fmt.Errorf("void the leases of the last process: %w", classify(err))
-	}
-	if !o.KeepDeferred {
-		if err := db.allDueNow(db.conn, db.clock.now()); err != nil {
-			return nil, fmt.Errorf("have the deferred messages come back: %w", classify(err))
-		}
-	}
-	if db.state, err = readState(db.conn, &db.tally); err != nil {
-		return nil, fmt.Errorf("read the state of the database: %w", classify(err))
-	}
-	if err := db.noteOwner(); err != nil { // a full disk keeps nobody from working
-		db.log.Warn().Err(classify(err)).Msg("the audit does not name the owner of the home")
-	}
-	db.wal.note(db.conn.db.Log())
 	if db.reader, err = openReader(db.path, readConns); err != nil {
 		return nil, err
 	}
 	db.metrics, err = newMetrics(o.Metrics, db)
 	return db, err
+}
+
+func newDB(dir string, o Options) *DB {
+	db := &DB{
+		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
+		taskEnds: o.TaskFailures, taskLate: o.TasksWithin,
+		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
+		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
+		replaying: make(chan struct{}, 1), grouped: make(chan struct{}, 1),
+		between: make(chan func(*writer)),
+		stopped: make(chan struct{}), drained: make(chan struct{}),
+	}
+	db.accounting.Store(&o.Accounting)
+	return db
+}
+
+// takeOver makes the state of an earlier process that of this one: its times, its leases, its deferred messages.
+func (db *DB) takeOver(keepDeferred bool) (err error) {
+	if err := db.conn.followClock(db.clock.now()); err != nil {
+		return fmt.Errorf("have the stored times follow the clock: %w", classify(err))
+	}
+	if err := db.conn.voidLeases(db.clock.now()); err != nil {
+		return fmt.Errorf("void the leases of the last process: %w", classify(err))
+	}
+	if !keepDeferred {
+		if err := db.allDueNow(db.conn, db.clock.now()); err != nil {
+			return fmt.Errorf("have the deferred messages come back: %w", classify(err))
+		}
+	}
+	if db.state, err = readState(db.conn, &db.tally); err != nil {
+		return fmt.Errorf("read the state of the database: %w", classify(err))
+	}
+	if err := db.noteOwner(); err != nil { // a full disk keeps nobody from working
+		db.log.Warn().Err(classify(err)).Msg("the audit does not name the owner of the home")
+	}
+	db.wal.note(db.conn.db.Log())
+	return nil
 }
 
 // OpenReader opens the database of a data directory only for reading. It takes no lock and works beside a running

@@ -248,10 +248,16 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		t.waiting.begins(p, life, lim)
 		return r, deferNewTx(t, p, l, life)
 	}
+	return queueTx(t, p, l, life, lim)
+}
+
+// queueTx has a message whose life has begun wait in its lane, or join what stands there.
+func queueTx(t *tx, p *parcel, l lane, life int64, lim corebot.Limits) (corebot.Receipt, error) {
 	if told, err := mistakenTx(t, p, l, life); told || err != nil {
-		return r, err
+		return corebot.Receipt{Life: life}, err
 	}
-	if r, err = arriveTx(t, p, l, life); err != nil {
+	r, err := arriveTx(t, p, l, life)
+	if err != nil {
 		return r, err
 	}
 	t.waiting.begins(p, life, lim)

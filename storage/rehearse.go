@@ -125,10 +125,8 @@ func rehearseTx(t *tx) error {
 			return err
 		}},
 		{"journal a turn", func() error {
-			return recordStepTx(t, life, 1, stepRow{Step: corebot.Step{
-				Kind:  corebot.StepTool,
-				State: corebot.StepDone,
-			}})
+			done := corebot.Step{Kind: corebot.StepTool, State: corebot.StepDone}
+			return recordStepTx(t, life, 1, stepRow{Step: done})
 		}},
 		{"end what a turn waits for", func() error { return endCallsTx(t, life) }},
 		{"keep the history of a chat", func() (err error) {
@@ -138,16 +136,11 @@ func rehearseTx(t *tx) error {
 			}
 			chat = known.ID
 			_, err = t.exec(appendHistory, chat, 1, 1, 0, string(corebot.SpeakerUser), "", "", "", "", "", "", "",
-				false,
-				in.ID,
-				t.now)
+				false, in.ID, t.now)
 			return err
 		}},
 		{"note an audit event", func() error {
-			return auditTx(t, []corebot.AuditEvent{{
-				Event: "rehearsal",
-				Key:   rehearsed,
-			}})
+			return auditTx(t, []corebot.AuditEvent{{Event: "rehearsal", Key: rehearsed}})
 		}},
 		{"book what was used", func() error {
 			_, err := t.exec(bookDay, "0000-00-00", rehearsed.Agent, rehearsed.String(), "", "", "", "", 0, 0, 0, 0, 0,

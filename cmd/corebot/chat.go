@@ -74,32 +74,7 @@ were attached to, one of them goes on in its place.`,
 			if agent, err = agentOf(c, agent, chat); err != nil {
 				return err
 			}
-			interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) &&
-				os.Getenv("TERM") != "dumb" // which cannot be drawn on
-			return s.talk(cmd.Context(), c, conversation{
-				chat: chat, agent: agent, interactive: interactive,
-				open: func(at *attached, model string) (cli.Terminal, error) {
-					id, name := whoRuns()
-					var past []corebot.HistoryEntry
-					if interactive {
-						past = at.earlier(cmd.Context())
-					}
-					c, err := cli.New(cli.Options{
-						In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
-						Agent: agent, Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
-						HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"),
-						NoColor:     os.Getenv("NO_COLOR") != "",
-						Charset:     cli.Charset(os.Getenv),
-						Past:        past,
-						Output:      at.output,
-						Rename:      at.rename,
-						Session:     at.session,
-						Files:       mention.Reader{Home: c.Home, User: userHome(), Secret: roots.Secret},
-					})
-					at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
-					return c, err
-				},
-			})
+			return s.converse(cmd, c, agent, chat)
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
@@ -108,6 +83,36 @@ were attached to, one of them goes on in its place.`,
 	cmd.MarkFlagsMutuallyExclusive("chat", "list", "resume")
 	agentFlag(cmd, &agent)
 	return cmd
+}
+
+// converse talks in a chat until the person leaves.
+func (s *shell) converse(cmd *cobra.Command, c config.Config, agent, chat string) error {
+	interactive := term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) &&
+		os.Getenv("TERM") != "dumb" // which cannot be drawn on
+	return s.talk(cmd.Context(), c, conversation{
+		chat: chat, agent: agent, interactive: interactive,
+		open: func(at *attached, model string) (cli.Terminal, error) {
+			id, name := whoRuns()
+			var past []corebot.HistoryEntry
+			if interactive {
+				past = at.earlier(cmd.Context())
+			}
+			c, err := cli.New(cli.Options{
+				In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr(), Interactive: interactive,
+				Agent: agent, Chat: chat, UserID: id, UserName: name, Watch: at.events.Watch, ModelName: model,
+				HistoryFile: filepath.Join(app.DataDir(c.Home), "prompts"),
+				NoColor:     os.Getenv("NO_COLOR") != "",
+				Charset:     cli.Charset(os.Getenv),
+				Past:        past,
+				Output:      at.output,
+				Rename:      at.rename,
+				Session:     at.session,
+				Files:       mention.Reader{Home: c.Home, User: userHome(), Secret: roots.Secret},
+			})
+			at.tell = func(p app.Place) { c.Connection(placeText(p), p.Gone) }
+			return c, err
+		},
+	})
 }
 
 // conversation is what one terminal of this process does with a chat.

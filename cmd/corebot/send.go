@@ -243,7 +243,7 @@ func (q *question) show(m channels.Outbound, as cli.ShowAs) (err error) {
 	text, stderr := printable(m.Text()), q.cmd.ErrOrStderr()
 	switch {
 	case !as.Own && m.InReplyTo == "":
-		_, err = fmt.Fprintf(stderr, "sent here in answer to nothing:\n%s\n", text)
+		_, err = fmt.Fprintf(stderr, "also said in this chat, not an answer to your message:\n%s\n", text)
 	case !as.Own:
 		_, err = fmt.Fprintf(stderr, "the answer to the earlier message %s:\n%s\n", m.InReplyTo, text)
 	case as.End == "":
