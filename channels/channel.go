@@ -88,6 +88,14 @@ type Idempotent interface {
 	IdempotentSend()
 }
 
+// Reconciler is the ability of a channel that can look up whether a send was shown. Delivered is asked before a send is
+// made again that was tried before, with what Send would get. If the send is shown, the receipt is that which Send
+// would have given. An error leaves the question open, and is handled as one of Send that has shown nothing. An error
+// that wraps [ErrMayBeShown] says that the platform cannot tell: then OnAmbiguous decides.
+type Reconciler interface {
+	Delivered(ctx context.Context, o Outbound) (r Receipt, shown bool, err error)
+}
+
 // Pulled is the ability of a channel whose callers can fetch their messages from the [Mailbox]. Pulled says whether the
 // mailbox is their only way; it never changes its answer. The store then puts each message into the mailbox in the
 // commit that causes it, and Send gets none. Only what already waited for a Send is still sent, and comes first.

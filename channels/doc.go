@@ -22,8 +22,8 @@
 //     account a message waits for 5 s per 192 of them, once. A chat that failed lately gets short slots and a share of
 //     the places, and no worker waits for its send.
 //   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. A crash, a
-//     lost lease or the end of its slot can cut a send off. Without a key the message may have been sent: it is
-//     counted, and OnAmbiguous decides.
+//     lost lease or the end of its slot can cut a send off. A platform that can be asked is asked before the next try:
+//     see [Reconciler]. With neither, the message may have been sent: it is counted, and OnAmbiguous decides.
 //   - A long message arrives whole. The journal has the bytes that were sent, so that another limit on a part's size
 //     changes nothing.
 //   - Channels come back. The supervisor runs a channel again when it fails, with backoff, and when its connection is

@@ -33,17 +33,6 @@ type Journal interface {
 	FloodWaits(ctx context.Context, pool corebot.Pool) ([]corebot.FloodWait, error)
 }
 
-// OnAmbiguous says what happens to a message whose send was cut off, on a channel without idempotency keys.
-type OnAmbiguous string
-
-const (
-	Resend OnAmbiguous = "resend" // the default: rather twice than not at all
-	Hold   OnAmbiguous = "hold"   // a dead letter, for an operator to decide
-)
-
-// ReasonAmbiguous is why a held message is a dead letter.
-const ReasonAmbiguous = "ambiguous"
-
 const (
 	sendWorkers = 8                      // how many messages of one channel are begun at once
 	handOver    = 100 * time.Millisecond // a send that takes longer goes on without its worker, which begins the next
@@ -58,6 +47,7 @@ type Outbox struct {
 	log         zerolog.Logger
 	sent        *prometheus.CounterVec
 	ambiguous   *prometheus.CounterVec
+	reconciled  *prometheus.CounterVec
 	underWay    *prometheus.GaugeVec
 	claimed     watchdog.Steps[corebot.Lease] // that a worker has begun and not handed over
 	sending     watchdog.Steps[corebot.Lease] // calls of Send
@@ -85,6 +75,10 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 			Name: "corebot_outbox_ambiguous_total",
 			Help: "Sends that were cut off and may have been shown, on a channel that cannot tell.",
 		}, []string{"channel"}),
+		reconciled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "corebot_outbox_reconciled_total",
+			Help: "Sends of unknown end that a platform was asked about, by what it said: shown, missing.",
+		}, []string{"channel", "result"}),
 		underWay: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "corebot_outbox_sends_under_way", Help: "Sends of outbound messages that nobody has answered yet; " +
 				"the accounts of a channel share 256 places.",
@@ -93,7 +87,8 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 	if r == nil {
 		return o, nil
 	}
-	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous), r.Register(o.underWay))
+	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous), r.Register(o.reconciled),
+		r.Register(o.underWay))
 }
 
 // Run sends the messages of some accounts of one kind until ctx ends. A Send that is under way then can still finish,
@@ -119,6 +114,7 @@ func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
 	r := &run{Outbox: o, kind: kind, accounts: map[string]*watched{}, places: newPlaces()}
 	for _, e := range accounts {
 		r.accounts[e.Name] = e
+		r.known(e.Channel)
 		for _, result := range []string{"sent", "failed", "postponed"} {
 			o.sent.WithLabelValues(kind, e.Name, result)
 		}
@@ -275,16 +271,6 @@ func (r *run) unsendable(d corebot.Delivery) (corebot.Outcome, bool) {
 	return corebot.Outcome{}, false
 }
 
-// idempotent says whether the platform shows a message once, however often it is sent.
-func (r *run) idempotent(d corebot.Delivery) bool {
-	e := r.accounts[d.Message.Key.Account]
-	if e == nil {
-		return true // nothing is sent: it waits for a process that serves the account
-	}
-	_, native := e.Channel.(Idempotent)
-	return native
-}
-
 // channelOf is the channel that sends a message; nil: this process does not serve its account.
 func (r *run) channelOf(d corebot.Delivery) Channel {
 	if e := r.accounts[d.Message.Key.Account]; e != nil {
@@ -295,12 +281,6 @@ func (r *run) channelOf(d corebot.Delivery) Channel {
 
 // labels are the kind and the account of a message, as metrics name them.
 func (r *run) labels(d corebot.Delivery) []string { return []string{r.kind, d.Message.Key.Account} }
-
-// mayBeShown counts a message whose send was cut off, and says whether that is its end.
-func (r *run) mayBeShown(d corebot.Delivery, why string) (out corebot.Outcome, held bool) {
-	r.ambiguous.WithLabelValues(r.kind).Inc()
-	return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: why}, r.onAmbiguous == Hold
-}
 
 // postpone has a message wait that finds no place, or a closed gate. That counts no attempt.
 func (r *run) postpone(d corebot.Delivery, again time.Time, why string) corebot.Outcome {
@@ -329,16 +309,6 @@ func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Out
 	}
 	r.sent.WithLabelValues(append(r.labels(d), result)...).Inc()
 	return out
-}
-
-// verdict is what becomes of a message whose send failed.
-func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
-	if errors.Is(err, ErrMayBeShown) && !r.idempotent(d) {
-		if out, held := r.mayBeShown(d, err.Error()); held {
-			return out
-		}
-	}
-	return r.queue.Verdict(d, err)
 }
 
 // keep extends the lease of a delivery, three times in a lease, until release is called. So no other worker claims the

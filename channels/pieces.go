@@ -54,7 +54,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		piece, to := nextPart(text, from, limit)
 		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
 		fault.Point("send", "before")
-		receipt, err := r.sendPiece(kept, d.Lease, channel, s, whole.piece(piece, from, to))
+		receipt, err := r.sendPiece(kept, d, channel, s, whole.piece(piece, from, to), from == resumed && tried(d))
 		if reached := receipt.reached(piece, err); reached < len(piece) {
 			to = from + reached
 		}
@@ -78,25 +78,27 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	}
 }
 
-// ErrMayBeShown says that a send ended before the platform answered: the piece may have been shown.
-var ErrMayBeShown = errors.New("it may have been sent")
-
-// sendPiece gives one Send its slot. It turns a panic of a channel into this message's failure: the process must not
-// die of it again and again.
-func (r *run) sendPiece(kept context.Context, l corebot.Lease, c Channel, s *send, o Outbound) (receipt Receipt,
-	err error,
+// sendPiece gives one Send its slot, and asks first whether a piece that was tried before is shown. It turns a panic of
+// a channel into this message's failure: the process must not die of it again and again.
+func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, tried bool) (
+	receipt Receipt, err error,
 ) {
 	ctx, end := s.begin(kept)
 	defer end()
 	if by, bounded := ctx.Deadline(); bounded {
-		r.sending.Begin(l, by)
-		defer r.sending.End(l)
+		r.sending.Begin(d.Lease, by)
+		defer r.sending.End(d.Lease)
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if tried {
+		if receipt, shown, err := r.delivered(ctx, d, c, o); shown || err != nil {
+			return receipt, err
+		}
+	}
 	if receipt, err = c.Send(ctx, o); err == nil {
 		return receipt, nil
 	}

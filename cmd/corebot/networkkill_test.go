@@ -15,57 +15,86 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
-	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
 
 var (
-	telegramMessages = flag.Int("telegram.messages", 160, "how many messages the bot gets while it is killed")
-	telegramChats    = flag.Int("telegram.chats", 8, "in how many chats")
-	telegramKills    = flag.Int("telegram.kills", 4, "how often the program is killed meanwhile")
-	telegramCuts     = flag.Int("telegram.cuts", 1, "how often the platform is out of reach meanwhile")
+	networkMessages = flag.Int("network.messages", 160, "how many messages a bot gets while it is killed")
+	networkChats    = flag.Int("network.chats", 8, "in how many chats")
+	networkKills    = flag.Int("network.kills", 4, "how often the program is killed meanwhile")
+	networkCuts     = flag.Int("network.cuts", 1, "how often the platform is out of reach meanwhile")
 )
+
+// network is a kind of platform with a bot on it. Its line in networks is all that the test needs of another kind.
+type network struct {
+	name string // of the test
+	kind string // of channel
+	open func(t *testing.T, chats int) networkPlatform
+}
+
+// networkPlatform is where people write to the bot, each in a chat of his own. It refuses and loses some sends of the
+// bot.
+type networkPlatform interface {
+	settings() string // of the account, as one line of YAML
+	say(chat int, text string)
+	shown(chat int) []string // what the bot has said there
+	away(meanwhile func())   // is out of reach for a moment, in which people write, if they can
+	// lost is how many answers to sends the platform has lost. once says that it can tell what it shows, so that no
+	// reply is shown twice all the same.
+	lost() (n int, once bool)
+	complaints() []string
+}
 
 // besieged is a bot on a platform, whose program is killed again and again.
 type besieged struct {
 	*siege
-	platform *telegramtest.Server
+	kind     string
+	platform networkPlatform
 	said     [][]string // what people have said, chat by chat
-	lost     int        // answers of the platform that never came
 }
 
 // TestKilledAtAnyMomentABotAnswersEachMessageOnceAndInOrder kills the released program at random moments, while people
 // write to its bot. The platform meanwhile refuses sends for their rate, loses answers, and is out of reach for a while
-// (guarantees G1 to G3, on a network).
+// (guarantees G1 to G3, on every network).
 func TestKilledAtAnyMomentABotAnswersEachMessageOnceAndInOrder(t *testing.T) {
 	t.Parallel()
-	b := besiege(t)
-	perCycle := *telegramMessages / (*telegramKills + 1)
-	for cycle := range *telegramKills {
+	for _, n := range networks {
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			besiege(t, n).lay()
+		})
+	}
+}
+
+// lay kills the program while people write, and looks at all that was said.
+func (b *besieged) lay() {
+	perCycle := *networkMessages / (*networkKills + 1)
+	for cycle := range *networkKills {
 		b.begin()
 		b.say(perCycle)
 		if cycle%2 == 0 { // a message that is at work in three crashes in a row is poison by design
 			b.settled()
-			b.say(*telegramChats)
+			b.say(*networkChats)
 			time.Sleep(rand.N(100 * time.Millisecond))
 		} else {
 			time.Sleep(rand.N(400 * time.Millisecond))
 		}
-		if cycle < *telegramCuts {
-			b.cut()
+		if cycle < *networkCuts {
+			b.platform.away(func() { b.say(len(b.said)) })
 		}
 		b.kill()
 		b.output("db", "check")
 	}
 	b.begin()
-	b.say(*telegramMessages - b.count())
+	b.say(*networkMessages - b.count())
 	b.settled()
 	b.terminate()
 	b.output("db", "check")
 	b.judge()
 }
 
-func besiege(t *testing.T) *besieged {
+func besiege(t *testing.T, n network) *besieged {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		llmtest.New(func(r llmtest.Request) llmtest.Answer {
@@ -86,15 +115,13 @@ func besiege(t *testing.T) *besieged {
 			},
 			url: "http://" + observability,
 		},
-		platform: telegramtest.New(), said: make([][]string, *telegramChats),
+		kind: n.kind, platform: n.open(t, *networkChats), said: make([][]string, *networkChats),
 	}
-	t.Cleanup(b.platform.Close)
 	t.Cleanup(b.kill)
 	b.output("init")
 	settings, err := os.OpenFile(filepath.Join(b.home, "corebot.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
-		_, err = fmt.Fprintf(settings, "\nchannels:\n  telegram:\n    main: {token: %q, api_url: %q, access: open}\n",
-			telegramtest.Token, b.platform.URL())
+		_, err = fmt.Fprintf(settings, "\nchannels:\n  %s:\n    main: %s\n", n.kind, b.platform.settings())
 	}
 	if err == nil {
 		err = settings.Close()
@@ -102,20 +129,6 @@ func besiege(t *testing.T) *besieged {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sends := 0
-	b.platform.Faults(func(c telegramtest.Call) telegramtest.Fault {
-		if c.Method != "sendMessage" {
-			return telegramtest.Fault{}
-		}
-		switch sends++; {
-		case sends%47 == 0:
-			b.lost++
-			return telegramtest.Fault{DropAfter: true}
-		case sends%61 == 0:
-			return telegramtest.Flood(0.2)
-		}
-		return telegramtest.Fault{}
-	})
 	return b
 }
 
@@ -125,7 +138,7 @@ func (b *besieged) say(n int) {
 		total := b.count()
 		chat := total % len(b.said)
 		text := fmt.Sprintf("message %d", total)
-		b.platform.Say(telegramtest.Said{From: telegramtest.User{ID: int64(5000 + chat), FirstName: "P"}, Text: text})
+		b.platform.say(chat, text)
 		b.said[chat] = append(b.said[chat], text)
 	}
 }
@@ -141,27 +154,22 @@ func (b *besieged) count() (n int) {
 func (b *besieged) settled() {
 	b.t.Helper()
 	b.await("everything is answered and sent", func() bool {
-		return b.platform.Waiting() == 0 && strings.Contains(b.ask("/status"), `"queue":{}`)
+		if !strings.Contains(b.ask("/status"), `"queue":{}`) {
+			return false
+		}
+		n, err := b.lives(corebot.Inbound)
+		return err == nil && n == b.count()
 	})
 }
 
-// cut takes the platform out of reach for a moment.
-func (b *besieged) cut() {
-	b.platform.Silence(true)
-	b.platform.Cut()
-	b.say(len(b.said))
-	time.Sleep(300 * time.Millisecond)
-	b.platform.Silence(false)
-}
-
-// replies counts those that Corebot has made, however often each was sent.
-func (b *besieged) replies() (n int, err error) {
+// lives counts the messages of a direction that Corebot knows, however often each came or was sent.
+func (b *besieged) lives(d corebot.Direction) (n int, err error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.home, "data", "corebot.db")+"?mode=ro")
 	if err != nil {
 		return 0, err
 	}
 	err = db.QueryRow(`SELECT COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id
-		WHERE l.direction = 2 AND l.channel = 'telegram'`).Scan(&n)
+		WHERE l.direction = ? AND l.channel = ?`, d, b.kind).Scan(&n)
 	return n, errors.Join(err, db.Close())
 }
 
@@ -175,7 +183,7 @@ func (b *besieged) judge() {
 		for _, text := range said {
 			want = append(want, "answer to "+text)
 		}
-		texts := b.platform.Texts(int64(5000 + i))
+		texts := b.platform.shown(i)
 		once := slices.Compact(slices.Clone(texts))
 		copies += len(texts) - len(once)
 		if !slices.Equal(once, want) {
@@ -183,21 +191,27 @@ func (b *besieged) judge() {
 			b.t.Errorf("chat %d shows\n%q and not\n%q", i, texts, want)
 		}
 	}
-	if n, err := b.replies(); err != nil || n != b.count() {
+	if n, err := b.lives(corebot.Outbound); err != nil || n != b.count() {
 		b.t.Errorf("%d messages have %d replies, %v", b.count(), n, err)
 		wrong = "yes"
 	}
-	if most := b.lost + *telegramKills*len(b.said); copies > most {
-		b.t.Errorf("%d replies are shown twice, at most %d had an unknown end", copies, most)
+	lost, once := b.platform.lost()
+	most := lost + *networkKills*len(b.said)
+	if once {
+		most = 0
 	}
-	for _, c := range b.platform.Complaints() {
+	if copies > most {
+		b.t.Errorf("%d replies are shown twice, at most %d can be", copies, most)
+	}
+	for _, c := range b.platform.complaints() {
 		b.t.Errorf("the platform complains: %s", c)
 	}
-	b.tell(fmt.Sprintf(`bot killed              %d times, and cut off from its platform %d times
+	b.tell(fmt.Sprintf(`bot killed              on %s, %d times, and cut off from its platform %d times
 messages                %d in %d chats
 lost or out of order    %v
 turns doubled           %v
 sends of unknown end    %d answers of the platform lost, and those of the kills
 replies shown again     %d, each right behind itself
-`, *telegramKills, *telegramCuts, b.count(), len(b.said), wrong, wrong, b.lost, copies))
+`, b.t.Name()[strings.LastIndex(b.t.Name(), "/")+1:], *networkKills, *networkCuts, b.count(), len(b.said), wrong,
+		wrong, lost, copies))
 }

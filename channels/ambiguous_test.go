@@ -1,0 +1,146 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// asked is a platform that can say what it shows.
+type asked struct {
+	*platform
+	questions int
+	fails     error // of the next questions
+	less      int   // bytes that the platform shows of a message
+}
+
+func (a *asked) Delivered(_ context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
+	a.questions++
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	shown := slices.ContainsFunc(a.sent, func(m channels.Outbound) bool { return m.IdempotencyKey == o.IdempotencyKey })
+	return channels.Receipt{IDs: []string{"found"}, Reached: a.less}, shown && a.fails == nil, a.fails
+}
+
+func TestAPlatformThatCanBeAskedShowsAMessageOnceAfterACrash(t *testing.T) {
+	for name, shown := range map[string]bool{"the platform has it": true, "the platform has it not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				before := newOutbox(t, dir, channels.Hold)
+				before.enqueue(t, "a", "1", "hello")
+				before.enqueue(t, "a", "2", "world")
+				d := before.claim(t)
+				before.Crash()
+
+				o := newOutbox(t, dir, channels.Hold)
+				p := &asked{platform: &platform{}}
+				if shown {
+					p.sent = append(p.sent, channels.OutboundOf(d.Message, p))
+				}
+				o.run(t, p)
+				pass(time.Second)
+				if got := p.texts("a"); !slices.Equal(got, []string{"hello", "world"}) || p.questions != 1 {
+					t.Errorf("after %d questions the chat shows %q", p.questions, got)
+				}
+				life := o.life(t, "1")
+				found := len(life.Steps) == 1 && slices.Equal(life.Steps[0].Sent.IDs, []string{"found"})
+				if found != shown || life.End != corebot.EndSent {
+					t.Errorf("it ended %q with the steps %+v", life.End, life.Steps)
+				}
+				if n := o.counted(t, "corebot_outbox_reconciled_total"); n != 1 {
+					t.Errorf("%v questions were counted", n)
+				}
+				if n := o.counted(t, "corebot_outbox_ambiguous_total"); n != 0 {
+					t.Errorf("%v sends are ambiguous", n)
+				}
+			})
+		})
+	}
+}
+
+func TestASendThatEndedUnknownIsAskedForBeforeItIsMadeAgain(t *testing.T) {
+	for name, class := range map[string]corebot.Class{
+		"the answer was lost": corebot.Transient, "a server in between refused it": corebot.RateLimited,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutbox(t, "", channels.Hold)
+				p := &asked{platform: &platform{}}
+				p.send = func(_ context.Context, m channels.Outbound) error { // it takes effect all the same
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					p.sent = append(p.sent, m)
+					return &corebot.Failure{
+						Class: class, RetryAfter: time.Second,
+						Err: fmt.Errorf("%w: no answer", channels.ErrMayBeShown),
+					}
+				}
+				o.enqueue(t, "a", "1", "hello")
+				o.run(t, p)
+				pass(time.Hour)
+				if got := p.texts("a"); len(got) != 1 || o.life(t, "1").End != corebot.EndSent {
+					t.Errorf("the chat shows %q, and it ended %q", got, o.life(t, "1").End)
+				}
+			})
+		})
+	}
+}
+
+func TestAPieceThatIsFoundShorterGoesOnWhereItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		before := newOutbox(t, dir, "")
+		before.enqueue(t, "a", "1", "one two")
+		d := before.claim(t)
+		before.Crash()
+		o := newOutbox(t, dir, "")
+		p := &asked{platform: &platform{}, less: 4}
+		p.sent = append(p.sent, channels.OutboundOf(d.Message, p))
+		o.run(t, p)
+		pass(time.Second)
+		if got := p.texts("a"); !slices.Equal(got, []string{"one two", "two"}) {
+			t.Errorf("the chat shows %q", got)
+		}
+	})
+}
+
+func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails error
+		on    channels.OnAmbiguous
+		sent  int
+		end   corebot.End
+		count float64
+	}{
+		"it cannot be reached":                  {errors.New("down"), "", 0, corebot.EndDead, 0},
+		"it cannot tell, and the send is held":  {channels.ErrMayBeShown, channels.Hold, 0, corebot.EndDead, 1},
+		"it cannot tell, and the send is again": {channels.ErrMayBeShown, channels.Resend, 1, corebot.EndSent, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				before := newOutbox(t, dir, c.on)
+				before.enqueue(t, "a", "1", "hello")
+				before.claim(t)
+				before.Crash()
+				o := newOutbox(t, dir, c.on)
+				p := &asked{platform: &platform{}, fails: c.fails}
+				o.run(t, p)
+				pass(time.Hour)
+				life := o.life(t, "1")
+				if n := o.counted(t, "corebot_outbox_ambiguous_total"); len(p.texts("a")) != c.sent ||
+					life.End != c.end || n != c.count {
+					t.Errorf("%d sends, %v ambiguous; it ended %q, %q", len(p.texts("a")), n, life.End, life.Reason)
+				}
+			})
+		})
+	}
+}
