@@ -144,7 +144,7 @@ func numberIn(t *testing.T, path, name string) int64 {
 	}
 	for line := range strings.Lines(string(text)) {
 		if key, value, _ := strings.Cut(line, ":"); key == name {
-			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			n, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64) // a unit can follow
 			if err != nil {
 				t.Fatal(err)
 			}
