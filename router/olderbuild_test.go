@@ -1,8 +1,10 @@
 package router_test
 
 import (
+	"compress/gzip"
 	"context"
 	"database/sql"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,4 +171,75 @@ func TestATurnOfAnOlderBuildGoesOnWithoutTheToolsThatItHad(t *testing.T) {
 			t.Errorf("offered are %+v", offered)
 		}
 	})
+}
+
+// killedAtWork puts the database of a build into a directory, as the build left it when a program of a turn was at
+// work, and waits until the time of its last commit.
+func killedAtWork(t *testing.T, commit string) (dir string) {
+	t.Helper()
+	packed, err := os.Open(filepath.Join("..", "storage", "testdata", commit+".db.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close() //nolint:errcheck // only read
+	content, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := io.ReadAll(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, storage.FileName), whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(dir, storage.FileName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // only read
+	var last int64
+	if err := db.QueryRow(`SELECT MAX(published_at) FROM message_life`).Scan(&last); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Until(time.UnixMilli(last).Add(time.Minute)))
+	return dir
+}
+
+func TestATurnWithAProgramAtWorkIsFinishedByThisBuildWhicheverBeganIt(t *testing.T) {
+	for commit, ids := range map[string][2]string{
+		"eaf3614": {"m35", "m36"}, "0b7b7f6": {"m35", "m36"}, "4d992fc": {"m35", "m36"},
+	} {
+		t.Run(commit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var runs ran
+				model := apptest.Always(apptest.Text("new answer"))
+				k := apptest.New(t, apptest.Options{
+					Dir: killedAtWork(t, commit), Model: model,
+					Tools: []tools.Tool{
+						runs.tool("shell.exec", tools.SideEffect), runs.tool("fs.write", tools.SideEffect),
+					},
+				}).Start()
+				pass(10 * time.Minute)
+				k.WantEnd(ids[0], corebot.EndAnswered)
+				k.WantEnd(ids[1], corebot.EndAnswered)
+				if n := len(runs.calls); n != 0 {
+					t.Errorf("calls that had begun ran again: %v", runs.calls)
+				}
+				told := false
+				for _, r := range model.Requests() {
+					for _, message := range r.Messages {
+						told = told || strings.Contains(message.Text, "may or may not have taken effect")
+					}
+				}
+				if !told {
+					t.Error("the model is not told that the end of the program is unknown")
+				}
+				if problems, err := k.DB.Problems(t.Context()); err != nil || len(problems) > 0 {
+					t.Errorf("db check: %q %v", problems, err)
+				}
+			})
+		})
+	}
 }

@@ -113,11 +113,11 @@ func verify(ctx context.Context, path, backup string) (err error) {
 	if result != "ok" {
 		return errors.New(result)
 	}
-	want, err := schemaVersion(ctx, path)
+	want, err := schemaVersion(ctx, path, migrations.FS)
 	if err != nil {
 		return err
 	}
-	if got, err := schemaVersion(ctx, backup); err != nil || got != want {
+	if got, err := schemaVersion(ctx, backup, migrations.FS); err != nil || got != want {
 		return errors.Join(err, fmt.Errorf("it has schema %d, the original %d", got, want))
 	}
 	return nil
@@ -316,7 +316,7 @@ func Restorable(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, path)
+	version, err := schemaVersion(ctx, path, migrations.FS)
 	switch {
 	case err != nil:
 		return err

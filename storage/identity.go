@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/swap"
+	"github.com/corebot/corebot/migrations"
 )
 
 // rememberedName is the file in which a home remembers its database. It is written after the database has its name. So
@@ -116,7 +117,7 @@ func inspect(ctx context.Context, dir string) (version int64, p past, err error)
 	case state != "":
 		return 0, p, nil
 	}
-	version, err = schemaVersion(ctx, path)
+	version, err = schemaVersion(ctx, path, migrations.FS)
 	switch {
 	case err != nil:
 		return 0, p, damagedHint(err, dir)

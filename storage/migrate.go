@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,29 +25,36 @@ import (
 func SchemaVersion() int64 { return newestVersion(migrations.FS) }
 
 func newestVersion(migrations fs.FS) int64 {
-	names, err := fs.Glob(migrations, "*.sql")
-	if err != nil || len(names) == 0 { // the pattern is right, so Glob has no error
-		return 0
-	}
-	var version int64
+	return slices.Max(append(versions(migrations), 0))
+}
+
+// versions are the numbers of migrations, in order.
+func versions(migrations fs.FS) (known []int64) {
+	names, _ := fs.Glob(migrations, "*.sql") // the pattern is right, so Glob has no error
 	for _, name := range names {
 		// to goose, a file without a number is no migration either
 		if v, err := goose.NumericComponent(name); err == nil {
-			version = max(version, v)
+			known = append(known, v)
 		}
 	}
-	return version
+	slices.Sort(known)
+	return known
 }
 
 // NewerError says that the database was written by a newer Corebot.
 type NewerError struct{ Has, Knows int64 }
 
 func (e *NewerError) Error() string {
+	if e.Has < e.Knows {
+		return fmt.Sprintf("the database has the migration %d, which this Corebot does not know", e.Has)
+	}
 	return fmt.Sprintf("the database has schema %d, this Corebot knows up to %d", e.Has, e.Knows)
 }
 
-// schemaVersion reads the version of a file without changing the file; 0: the file is missing or empty.
-func schemaVersion(ctx context.Context, path string) (version int64, err error) {
+// schemaVersion reads the version of a file without changing the file; 0: the file is missing or empty. Migrations that
+// were written beside each other do not come to builds in the order of their numbers. So a database can lack a
+// migration between those that it has. Its version is then the last one before the gap.
+func schemaVersion(ctx context.Context, path string, migrations fs.FS) (version int64, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return 0, nil
 	}
@@ -68,8 +76,44 @@ func schemaVersion(ctx context.Context, path string) (version int64, err error) 
 		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path),
 			"it was not changed; choose another home with --home. "+wayBack(filepath.Dir(path)))
 	}
-	err = db.QueryRowContext(ctx, `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`).Scan(&version)
-	return version, classify(err)
+	return appliedVersion(ctx, db, versions(migrations))
+}
+
+// appliedVersion is the last of the known migrations up to which a database has all. If it has one that is newer than
+// all known ones, that is its version; one that is unknown between known ones is a [NewerError].
+func appliedVersion(ctx context.Context, db *sql.DB, known []int64) (version int64, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT DISTINCT version_id FROM goose_db_version ORDER BY version_id`)
+	if err != nil {
+		return 0, classify(err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err has the error
+	var has []int64
+	for rows.Next() {
+		var v int64
+		if err := rows.Scan(&v); err != nil {
+			return 0, classify(err)
+		}
+		has = append(has, v)
+	}
+	if err := rows.Err(); err != nil || len(has) == 0 {
+		return 0, classify(err)
+	}
+	newest := slices.Max(append(known, 0))
+	if last := has[len(has)-1]; last > newest {
+		return last, nil
+	}
+	for _, v := range has {
+		if _, ok := slices.BinarySearch(known, v); !ok && v != 0 { // goose begins with 0
+			return 0, newer(v, newest)
+		}
+	}
+	for _, v := range known {
+		if _, ok := slices.BinarySearch(has, v); !ok {
+			break
+		}
+		version = v
+	}
+	return version, nil
 }
 
 // checkVersion refuses a data directory whose database has another version than this program's. A directory without a
@@ -97,7 +141,7 @@ func newer(has, knows int64) error {
 // migrate brings the file to the newest schema. It backs up existing data first and checks the backup. For a file with
 // the newest schema it costs one read.
 func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Logger) error {
-	version, err := schemaVersion(ctx, path)
+	version, err := schemaVersion(ctx, path, migrations)
 	if err != nil {
 		return err
 	}
@@ -137,7 +181,7 @@ func create(ctx context.Context, path string, migrations fs.FS, version int64) e
 	if err := makeWhole(ctx, part, migrations); err != nil {
 		return fmt.Errorf("make the database: %w", err)
 	}
-	if has, err := schemaVersion(ctx, part); err != nil || has != version {
+	if has, err := schemaVersion(ctx, part, migrations); err != nil || has != version {
 		if err := errors.Join(err, migrateTo(ctx, part, migrations, version)); err != nil {
 			return err
 		}
@@ -205,7 +249,8 @@ func migrateTo(ctx context.Context, path string, migrations fs.FS, version int64
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations)
+	// a migration that the database lacks between those that it has runs first
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithAllowOutofOrder(true))
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
