@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -177,4 +178,27 @@ func TestABackupIsCheckedAndNeverOverwrites(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left over: %v %v", left, err)
 	}
+}
+
+// A newer program is this one with a further migration, which changes what is there.
+func TestTheCopyFromBeforeAnUpgradeIsTheHomeOfTheProgramFromBefore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, FileName)
+	wholeDatabase(t, dir)
+	waiting := sideQuery(t, path, keeps["message_queue"])
+	must(t, migrate(t.Context(), path, later(t, "CREATE TABLE later (x INTEGER) STRICT; DELETE FROM message_queue;"),
+		zerolog.Nop()))
+	var newer *NewerError
+	if _, err := Open(t.Context(), dir, Options{}); !errors.As(err, &newer) || newer.Has != 9999 {
+		t.Fatalf("the program from before opens the database: %v", err)
+	}
+	if _, err := Restore(t.Context(), dir, backups(t, dir)[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := sideQuery(t, path, keeps["message_queue"]); len(got) == 0 || !slices.Equal(got, waiting) {
+		t.Errorf("waiting are %q, and were %q", got, waiting)
+	}
+	db := openTest(t, dir)
+	healthy(t, db)
+	claimTest(t, db)
 }

@@ -75,3 +75,26 @@ func TestTheReadmeNamesTheGoVersionOfTheModule(t *testing.T) {
 		t.Errorf("the license: %v", err)
 	}
 }
+
+// TestTheWayBackOfThePageIsTheOneThatIsTried holds the commands of the page to those of the story rollback.txtar.
+func TestTheWayBackOfThePageIsTheOneThatIsTried(t *testing.T) {
+	story, err := os.ReadFile(filepath.Join("testdata", "script", "rollback.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(pages(t)[filepath.Join("..", "..", "docs", "operations.md")],
+		"\n### Back to the version before\n")
+	blocks := strings.Split(section, "```")
+	if !found || len(blocks) < 3 {
+		t.Fatal("docs/operations.md has no commands for the way back")
+	}
+	at := 0
+	for command := range strings.Lines(strings.TrimSpace(blocks[1])) {
+		want := "exec sh -c '" + strings.TrimSuffix(strings.TrimSpace(command), "…")
+		next := strings.Index(string(story)[at:], want)
+		if next < 0 {
+			t.Fatalf("the story does not try %q in its place", want)
+		}
+		at += next + len(want)
+	}
+}
