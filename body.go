@@ -32,10 +32,15 @@ func (m Message) Checksum() Checksum { return sum(m.appendEssence(make([]byte, 0
 //
 // A message with a [Notice] has version 3: its last string is the notice as JSON. The checksum does not cover the
 // notice, because a notice does not distinguish messages.
+//
+// A message of a trace has its version with the bit bodyTraced, and behind all else its [Trace]. The checksum does not
+// cover the trace, because a caller who sends a message again begins another one.
 const (
 	bodyVersion         = 1
 	bodyVersionEnvelope = 2
 	bodyVersionNotice   = 3
+
+	bodyTraced = 0x10
 )
 
 var errBody = errors.New("the stored body of a message is damaged")
@@ -62,6 +67,10 @@ func (m Message) EncodeBody() ([]byte, Checksum) {
 		buf[begin] = bodyVersionNotice
 		buf = appendString(buf, notice)
 	}
+	if !m.Trace.IsZero() {
+		buf[begin] |= bodyTraced
+		buf = m.Trace.appendTo(buf)
+	}
 	return buf[begin:], sum(essence)
 }
 
@@ -71,8 +80,18 @@ func DecodeBody(body []byte, want []byte, m *Message) error {
 	if len(body) > 0 && body[0] == '{' {
 		return decodeJSON(body, want, m)
 	}
-	if len(body) == 0 || body[0] < bodyVersion || body[0] > bodyVersionNotice {
+	if len(body) == 0 {
 		return errBody
+	}
+	version := body[0] &^ bodyTraced
+	if version < bodyVersion || version > bodyVersionNotice {
+		return errBody
+	}
+	if body[0] != version {
+		var ok bool
+		if body, m.Trace, ok = cutTrace(body); !ok {
+			return errBody
+		}
 	}
 	n, size := binary.Uvarint(body[1:])
 	if size <= 0 || n > uint64(len(body)-1-size) {
@@ -84,14 +103,14 @@ func DecodeBody(body []byte, want []byte, m *Message) error {
 	}
 	tail := reader{rest: string(body[1+size+int(n):])}
 	m.SenderName, m.ID = tail.string(), tail.string()
-	if body[0] == bodyVersionNotice {
+	if version == bodyVersionNotice {
 		var err error
 		if m.Notice, err = readNotice(tail.string()); err != nil || m.Notice == nil {
 			return errBody
 		}
 	}
 	r := reader{rest: string(essence)}
-	if body[0] == bodyVersionEnvelope {
+	if version == bodyVersionEnvelope {
 		m.Envelope = r.envelope()
 	}
 	return cmp.Or(m.readEssence(r), tail.end())

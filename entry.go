@@ -2,6 +2,7 @@ package corebot
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -307,4 +308,86 @@ func (m *Message) readRelay() error {
 		return fmt.Errorf("%w: %w", errBody, errRelay)
 	}
 	return nil
+}
+
+// Trace names the step of a distributed trace that caused something, as W3C Trace Context does. The zero Trace names
+// none.
+type Trace struct {
+	ID      [16]byte
+	Span    [8]byte
+	Sampled bool // whoever began the trace records it
+}
+
+// IsZero says that there is no trace.
+func (t Trace) IsZero() bool { return t.ID == [16]byte{} || t.Span == [8]byte{} }
+
+// IDText is the id of the trace as logs and trace viewers write it.
+func (t Trace) IDText() string { return hex.EncodeToString(t.ID[:]) }
+
+const (
+	traceparentLen = len("00-") + 32 + len("-") + 16 + len("-01")
+	flagSampled    = 1
+)
+
+// Traceparent is the trace as a value of the HTTP header traceparent.
+func (t Trace) Traceparent() string {
+	buf := append(make([]byte, 0, traceparentLen), "00-"...)
+	buf = append(hex.AppendEncode(buf, t.ID[:]), '-')
+	buf = append(hex.AppendEncode(buf, t.Span[:]), "-00"...)
+	if t.Sampled {
+		buf[len(buf)-1] = '1'
+	}
+	return string(buf)
+}
+
+// ParseTraceparent reads a value of the HTTP header traceparent. A later version than 00 can have more behind the four
+// fields; W3C Trace Context says that readers take the fields they know.
+func ParseTraceparent(s string) (t Trace, ok bool) {
+	if len(s) < traceparentLen || s[2] != '-' || s[35] != '-' || s[52] != '-' {
+		return Trace{}, false
+	}
+	var version, flags [1]byte
+	if !lowerHex(version[:], s[:2]) || !lowerHex(t.ID[:], s[3:35]) || !lowerHex(t.Span[:], s[36:52]) ||
+		!lowerHex(flags[:], s[53:55]) || version[0] == 0xff || t.IsZero() {
+		return Trace{}, false
+	}
+	if more := s[traceparentLen:]; more != "" && (version[0] == 0 || more[0] != '-') {
+		return Trace{}, false
+	}
+	t.Sampled = flags[0]&flagSampled != 0
+	return t, true
+}
+
+// lowerHex decodes hex digits without capital letters, which the header must not have.
+func lowerHex(into []byte, text string) bool {
+	for i := range len(text) {
+		if 'A' <= text[i] && text[i] <= 'F' {
+			return false
+		}
+	}
+	n, err := hex.Decode(into, []byte(text))
+	return err == nil && n == len(into)
+}
+
+const storedTraceLen = 16 + 8 + 1
+
+// appendTo writes a trace at the end of a stored body.
+func (t Trace) appendTo(buf []byte) []byte {
+	buf = append(append(buf, t.ID[:]...), t.Span[:]...)
+	if t.Sampled {
+		return append(buf, flagSampled)
+	}
+	return append(buf, 0)
+}
+
+// cutTrace takes a trace off the end of a stored body.
+func cutTrace(body []byte) (rest []byte, t Trace, ok bool) {
+	at := len(body) - storedTraceLen
+	if at < 0 {
+		return body, t, false
+	}
+	copy(t.ID[:], body[at:])
+	copy(t.Span[:], body[at+16:])
+	t.Sampled = body[len(body)-1] == flagSampled
+	return body[:at], t, !t.IsZero() && body[len(body)-1] <= flagSampled
 }

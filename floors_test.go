@@ -29,8 +29,8 @@ var floors = map[string]int{
 	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
 	"channels": 2, "channels/markup": 2, "scheduler": 2,
 
-	"policy": 1, "observability": 1, "observability/slo": 1, "agent/llm": 1, "agent/memory": 1, "agent/pages": 1,
-	"agent/skills":     1,
+	"policy": 1, "observability": 1, "observability/slo": 1, "observability/otlp": 1,
+	"agent/llm": 1, "agent/memory": 1, "agent/pages": 1, "agent/skills": 1,
 	"internal/operate": 1, "storage/engine": 1, "internal/config": 1, "internal/live": 1,
 
 	"": 0, "migrations": 0, "workspace": 0, "internal/*": 0,
@@ -72,6 +72,7 @@ var owners = map[string][]string{
 	module + "/internal/lifecycle":                 {"internal/app"},
 	"github.com/anishathalye/porcupine":            {"bus/bustest"},
 	"github.com/elastic/go-seccomp-bpf":            {"tools/isolation"},
+	"google.golang.org/protobuf":                   {"observability/otlp"},
 	"github.com/goccy/go-yaml":                     {"agent/skills"},
 	"github.com/go-json-experiment/json":           {"internal/strictjson"},
 	"github.com/pelletier/go-toml":                 {"internal/redact"},

@@ -52,6 +52,9 @@ type Message struct {
 	// Child is set in the message of a child turn.
 	Child *Child `json:"-"`
 
+	// Trace is what has caused the message; zero where nobody traces. It distinguishes no messages.
+	Trace Trace `json:"-"`
+
 	// Entry says how the message came in. Only the accept reads it; it is not stored.
 	Entry Entry `json:"-"`
 }

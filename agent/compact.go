@@ -174,8 +174,7 @@ func (t *turn) askForSummary(ctx context.Context, older []pastTurn, size int) (c
 		Messages: t.summaryPrompt(older, size), MaxOutputTokens: size,
 		Model: cmp.Or(t.asksFor, t.opts.Model),
 	}
-	answer, err := t.model.Complete(ctx, r, nil)
-	t.metrics.called(t.modelName(), err)
+	answer, err := t.asks(ctx, r, nil)
 	if err != nil || blank(answer.Text) { // no step will have it
 		t.spend(answer)
 	}

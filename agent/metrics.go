@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 type metrics struct {
@@ -56,6 +59,28 @@ func (m *metrics) show(model string) {
 		m.calls.WithLabelValues(model, c.String())
 	}
 	m.calls.WithLabelValues(model, "ok")
+}
+
+// asks makes a call of the model, in a span of its own, and counts it.
+func (t *turn) asks(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+	ctx, span := trace.Start(ctx, trace.Client, "chat", t.modelFor())
+	answer, err := t.model.Complete(ctx, r, onText)
+	t.metrics.called(t.modelName(), err)
+	if span.Recorded() {
+		span.Text("gen_ai.operation.name", "chat")
+		span.Text("gen_ai.request.model", t.modelFor())
+		span.Text("gen_ai.response.model", answer.Model)
+		span.Text("gen_ai.agent.id", t.who.Key.Agent)
+		span.Text("gen_ai.conversation.id", t.who.Key.String())
+		span.Number("gen_ai.usage.input_tokens", answer.Usage.InputTokens)
+		span.Number("gen_ai.usage.output_tokens", answer.Usage.OutputTokens)
+		span.Number("corebot.tool_calls", int64(len(answer.Calls)))
+		if err != nil {
+			span.Fail(llm.FaultOf(err))
+		}
+		span.End()
+	}
+	return answer, err
 }
 
 func (m *metrics) called(model string, err error) {

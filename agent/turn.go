@@ -222,11 +222,10 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 		publish(live.TextReset, "")
 	}
 	fault.Point("model", "before")
-	answer, err := t.model.Complete(ctx, r, func(text string) {
+	answer, err := t.asks(ctx, r, func(text string) {
 		t.streamed.WriteString(text)
 		publish(live.Text, text)
 	})
-	t.metrics.called(t.modelName(), err)
 	if stopped := errors.Is(context.Cause(ctx), corebot.ErrStopped); !stopped && (err != nil || len(answer.Calls) > 0) {
 		publish(live.TextReset, "") // of a stopped answer, what was streamed is what there is
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 // Store is the part of storage that the bus needs. Every method is one transaction.
@@ -46,6 +47,7 @@ type Options struct {
 	Turns      int
 	SenderRate corebot.Rate          // of one sender's new messages, in all chats; only with Turns; none by default
 	Metrics    prometheus.Registerer // nil: the metrics are kept and not exported
+	Tracer     *trace.Tracer         // nil: nothing is traced
 	// Offered is told of each inbound message that the store was asked to take. took is how long the store needed.
 	// refused says that there was no room, or that the store failed. Nil: nobody is told.
 	Offered func(took time.Duration, refused bool)
@@ -116,12 +118,14 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 		b.metrics.received(m.Direction, corebot.Receipt{Err: err})
 		return corebot.Receipt{}, err
 	}
+	span := b.opts.Tracer.Publish(&m)
 	began := time.Now()
 	receipts, err := b.store.Publish(ctx, []corebot.Message{m}, b.opts.Limits)
 	if err != nil {
 		receipts = []corebot.Receipt{{Err: err}}
 	}
 	b.metrics.received(m.Direction, receipts[0])
+	published(span, receipts[0])
 	b.offered(m.Direction, time.Since(began), receipts[0].Err)
 	if err := receipts[0].Err; err != nil {
 		return corebot.Receipt{}, err
@@ -152,14 +156,18 @@ func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Recei
 			fit.Messages, places = append(fit.Messages, m), append(places, i)
 		}
 	}
+	spans := b.trace(fit.Messages)
 	began := time.Now()
 	stored, next, err := b.store.Receive(ctx, fit, b.opts.Limits)
 	for i := range fit.Messages {
-		refused := err
+		r := corebot.Receipt{Err: err}
 		if err == nil {
-			refused = stored[i].Err
+			r = stored[i]
 		}
-		b.offered(corebot.Inbound, time.Since(began), refused)
+		b.offered(corebot.Inbound, time.Since(began), r.Err)
+		if spans != nil {
+			published(spans[i], r)
+		}
 	}
 	if err != nil {
 		return nil, corebot.Cursor{}, err
@@ -171,6 +179,30 @@ func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Recei
 		b.metrics.received(corebot.Inbound, r)
 	}
 	return receipts, next, nil
+}
+
+// trace begins the spans of a batch; nil where nothing is traced.
+func (b *Bus) trace(messages []corebot.Message) []*trace.Span {
+	if b.opts.Tracer == nil {
+		return nil
+	}
+	spans := make([]*trace.Span, len(messages))
+	for i := range messages {
+		spans[i] = b.opts.Tracer.Publish(&messages[i])
+	}
+	return spans
+}
+
+// published ends the span of a message that was offered.
+func published(s *trace.Span, r corebot.Receipt) {
+	if !s.Recorded() {
+		return
+	}
+	what := result(r)
+	if s.Text("corebot.result", what); r.Err != nil {
+		s.Fail(what)
+	}
+	s.End()
 }
 
 // offered tells of an inbound message that the store was asked to take. A sender of an

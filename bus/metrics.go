@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 type metrics struct {
@@ -62,23 +63,27 @@ func (m *metrics) begin() {
 
 // received counts a message that was offered, by what became of it.
 func (m *metrics) received(d corebot.Direction, r corebot.Receipt) {
-	result := "accepted"
+	m.publish.WithLabelValues(d.String(), result(r)).Inc()
+}
+
+// result names what became of a message that was offered.
+func result(r corebot.Receipt) string {
 	switch {
 	case errors.Is(r.Err, corebot.ErrConflict):
-		result = "conflict"
+		return "conflict"
 	case r.Err != nil:
-		result = "refused"
+		return "refused"
 	case r.Duplicate:
-		result = "duplicate"
+		return "duplicate"
 	}
-	m.publish.WithLabelValues(d.String(), result).Inc()
+	return "accepted"
 }
 
 func (m *metrics) settled(d corebot.Delivery, o corebot.Outcome) {
 	direction := d.Message.Direction.String()
 	m.settle.WithLabelValues(direction, outcomeNames[o.Verb]).Inc()
 	if o.Verb == corebot.Done || o.Verb == corebot.Dead {
-		m.life.WithLabelValues(direction).Observe(time.Since(d.PublishedAt).Seconds())
+		trace.Observe(m.life.WithLabelValues(direction), time.Since(d.PublishedAt).Seconds(), d.Message.Trace)
 	}
 }
 

@@ -180,6 +180,9 @@ type Incoming struct {
 	Bot bool `json:",omitempty"`
 	Own bool `json:",omitempty"`
 
+	// Trace is what has caused the message, if its sender says so and may; see [corebot.ParseTraceparent].
+	Trace corebot.Trace `json:"-"`
+
 	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
 	// call. It counts only on channels of a kind with [Kind.People].
 	Interactive bool

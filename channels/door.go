@@ -126,7 +126,7 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
 		SenderName: in.SenderName, Parts: in.Parts, Metadata: in.Metadata, Envelope: in.Envelope,
 		Entry:  corebot.Entry{Person: in.Interactive && d.rules(in).People},
-		EditOf: in.EditOf, DeleteOf: in.DeleteOf,
+		EditOf: in.EditOf, DeleteOf: in.DeleteOf, Trace: in.Trace,
 	}
 	if m.Kind == corebot.KindControl {
 		if !in.Envelope.DeliverAt.IsZero() {

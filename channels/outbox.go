@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/fault"
+	"github.com/corebot/corebot/internal/trace"
 	"github.com/corebot/corebot/internal/watchdog"
 )
 
@@ -45,6 +46,7 @@ type Outbox struct {
 	journal     Journal
 	onAmbiguous OnAmbiguous
 	log         zerolog.Logger
+	tracer      *trace.Tracer
 	sent        *prometheus.CounterVec
 	ambiguous   *prometheus.CounterVec
 	reconciled  *prometheus.CounterVec
@@ -90,6 +92,9 @@ func NewOutbox(q Queue, j Journal, on OnAmbiguous, log zerolog.Logger, r prometh
 	return o, errors.Join(r.Register(o.sent), r.Register(o.ambiguous), r.Register(o.reconciled),
 		r.Register(o.underWay))
 }
+
+// Trace has the sends of a later Run traced.
+func (o *Outbox) Trace(t *trace.Tracer) { o.tracer = t }
 
 // Run sends the messages of some accounts of one kind until ctx ends. A Send that is under way then can still finish,
 // within its own deadline. A message of many parts stops after the part that is being sent, and goes on there at the
@@ -219,6 +224,9 @@ func (r *run) begin(ctx context.Context, d corebot.Delivery) {
 func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() corebot.Outcome) {
 	log := r.log.With().Str("channel", r.kind).Str("account", d.Message.Key.Account).Str("chat",
 		d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
+	if t := d.Message.Trace; t.Sampled {
+		log = log.With().Str("trace_id", t.IDText()).Logger()
+	}
 	outcome, unsent := r.unsendable(d)
 	if !unsent {
 		outcome = send()
@@ -291,7 +299,9 @@ func (r *run) postpone(d corebot.Delivery, again time.Time, why string) corebot.
 // send sends one message and says what becomes of it.
 func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Outcome {
 	result, out := "sent", corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}
-	kept, release := r.keep(ctx, d)
+	r.tracer.Claim(&d)
+	span := r.tracer.Work(trace.Producer, "send", d)
+	kept, release := r.keep(trace.With(ctx, span), d)
 	last, err := r.sendPieces(ctx, kept, s, d)
 	release()
 	out.Last = last
@@ -308,6 +318,10 @@ func (r *run) send(ctx context.Context, s *send, d corebot.Delivery) corebot.Out
 		e.noted(err)
 	}
 	r.sent.WithLabelValues(append(r.labels(d), result)...).Inc()
+	if span.Text("corebot.result", result); err != nil {
+		span.Fail(cmp.Or(out.Class, result))
+	}
+	span.End()
 	return out
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/corebot/corebot/internal/trace"
 )
 
 const (
@@ -85,6 +87,7 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 		}, nil
 	}
 	r = r.Clone(r.Context())
+	trace.From(r.Context()).Propagate(trace.ToMCP, r.Header)
 	for name, value := range g.headers {
 		r.Header.Set(name, value)
 	}

@@ -35,6 +35,7 @@ type Options struct {
 	AllowedHosts []string // names of the listener beside its address and localhost: see [listen.NewPages]
 	Token        string   // what /metrics and /status want as a bearer token; empty: nothing
 	Gather       prometheus.Gatherer
+	Exemplars    bool // metrics have exemplars: scrapers that understand OpenMetrics get it
 	// Ready gives the reasons why Corebot cannot accept or answer now; none means that it can.
 	Ready func(ctx context.Context) []string
 	// Degraded has what is wrong although Corebot accepts and answers; nil: nothing. /ready names the reasons and stays
@@ -73,7 +74,7 @@ func NewServer(o Options) (*Server, error) {
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /ready", s.ready)
 	mux.Handle("GET /metrics", s.guarded(promhttp.HandlerFor(o.Gather,
-		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})))
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: o.Exemplars})))
 	mux.Handle("GET /status", s.guarded(http.HandlerFunc(s.status)))
 	s.http = &http.Server{
 		Handler: programsOnly(pages, mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 type metrics struct {
@@ -50,4 +51,4 @@ func newMetrics(r prometheus.Registerer, a *active) (*metrics, error) {
 }
 
 // turn observes the duration of a turn. The store counts how the turn ended.
-func (m *metrics) turn(d time.Duration) { m.seconds.Observe(d.Seconds()) }
+func (m *metrics) turn(d time.Duration, s *trace.Span) { trace.Observe(m.seconds, d.Seconds(), s.At()) }

@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/trace"
 	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/policy"
 )
@@ -130,6 +131,7 @@ type Options struct {
 	Live     *live.Hub
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer
+	Tracer   *trace.Tracer // nil: nothing is traced
 }
 
 // Describer returns the display names of an agent and its model. The name is empty where there is only one agent.
@@ -224,7 +226,12 @@ func (r *Router) loop(claims, work context.Context) {
 func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (claimed []corebot.Delivery) {
 	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("execution",
 		d.RunID()).Int("attempt", d.Attempt).Logger()
-	ctx, release := r.active.begin(log.WithContext(work), d)
+	r.opts.Tracer.Claim(&d)
+	span := r.opts.Tracer.Work(trace.Consumer, "process", d)
+	if span.Recorded() {
+		log = log.With().Str("trace_id", span.At().IDText()).Logger()
+	}
+	ctx, release := r.active.begin(trace.With(log.WithContext(work), span), d)
 	defer release()
 	r.steps.Begin(d.Lease, time.Now())
 	defer r.steps.End(d.Lease)
@@ -246,13 +253,16 @@ func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (clai
 	took := time.Since(started)
 	if err != nil {
 		log.Error().Err(err).Dur("took_ms", took).Msg("the turn was not committed; it will run again from its journal")
-		r.metrics.turn(took)
+		r.metrics.turn(took, span)
 		r.metrics.lost.Inc()
+		span.Fail("uncommitted")
+		span.End()
 		return nil
 	}
 	r.queue.Settled(d, result.Outcome)
 	name := ending(result.Outcome)
-	r.metrics.turn(took)
+	r.metrics.turn(took, span)
+	endSpan(span, result.Outcome, name)
 	r.opts.Live.Publish(live.Event{Kind: live.TurnEnded, Key: d.Message.Key, MessageID: d.Message.ID, Text: name})
 	event := log.Info()
 	if result.Outcome.Error != "" {
@@ -260,6 +270,15 @@ func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (clai
 	}
 	event.Str("end", name).Dur("took_ms", took).Msg("turn")
 	return claimed
+}
+
+// endSpan ends the span of a turn.
+func endSpan(s *trace.Span, o corebot.Outcome, name string) {
+	s.Text("corebot.end", name)
+	if o.Error != "" {
+		s.Fail(cmp.Or(o.Class, o.Reason, name))
+	}
+	s.End()
 }
 
 // ending names the end of a claim, for the log, metrics and watchers.
@@ -350,8 +369,20 @@ const commitTries = 6
 func (r *Router) commit(ctx context.Context, d corebot.Delivery, result corebot.Result,
 	next corebot.Claim,
 ) (claimed []corebot.Delivery, err error) {
+	ctx, span := trace.Start(context.WithoutCancel(ctx), trace.Internal, "commit", d.Message.Direction.String())
+	if span != nil {
+		defer span.End()
+		for i := range result.Replies {
+			result.Replies[i].Trace = span.At() // the commit publishes them
+		}
+	}
+	return r.commitTraced(ctx, d, result, next)
+}
+
+func (r *Router) commitTraced(ctx context.Context, d corebot.Delivery, result corebot.Result,
+	next corebot.Claim,
+) (claimed []corebot.Delivery, err error) {
 	pause := backoff.Policy{Base: 200 * time.Millisecond, Max: 5 * time.Second}
-	ctx = context.WithoutCancel(ctx)
 	maybeDone := false
 	for n := 1; n <= commitTries; n++ {
 		claimed, err = r.ledger.CommitAndClaim(ctx, d, result, next)

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/trace"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -136,6 +139,34 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 // An error means that there is no result and the turn cannot go on: the cause of ctx, what Roles or the step said, or a
 // [*corebot.Awaits] or a [*corebot.Waiting].
 func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
+	step Step,
+) (corebot.ToolResult, error) {
+	if trace.From(ctx) == nil {
+		return b.call(ctx, who, call, step)
+	}
+	name := unknownLabel // a name that the model made up is content
+	if tool, ok := b.registry.find(call.Tool); ok {
+		name = b.metrics.label(tool.name)
+	}
+	ctx, span := trace.Start(ctx, trace.Internal, "execute_tool", name)
+	defer span.End()
+	span.Text("gen_ai.operation.name", "execute_tool")
+	span.Text("gen_ai.tool.name", name)
+	span.Text("corebot.step", step.ID())
+	result, err := b.call(ctx, who, call, step)
+	span.Text("corebot.outcome", string(result.Outcome))
+	switch waiting := (*corebot.Waiting)(nil); {
+	case errors.As(err, new(*corebot.Awaits)), errors.As(err, &waiting):
+		span.Text("corebot.outcome", live.Waiting)
+	case err != nil:
+		span.Fail(corebot.Cancelled.String())
+	case result.Outcome != corebot.OutcomeSuccess:
+		span.Fail(string(result.Outcome))
+	}
+	return result, err
+}
+
+func (b *Box) call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
 	step Step,
 ) (corebot.ToolResult, error) {
 	role, err := b.role(ctx, who, who.Key)

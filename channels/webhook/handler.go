@@ -9,6 +9,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/fault"
+	"github.com/corebot/corebot/internal/signedpost"
 )
 
 const (
@@ -135,6 +136,9 @@ func (h *handler) accept(r *http.Request, b *body) (channels.Accepted, *problem)
 		return channels.Accepted{}, p
 	}
 	in.Channel, in.Interactive = Channel, h.opts.Interactive
+	if value, one := signedpost.Only(r.Header, "Traceparent"); one && h.opts.Traced {
+		in.Trace, _ = corebot.ParseTraceparent(value) // what is none is ignored, as W3C Trace Context wants it
+	}
 	// A caller that has sent its whole message may hang up, or half of its connection, and have it stored all the same.
 	got, err := h.door.Accept(context.WithoutCancel(r.Context()), in)
 	if err != nil {

@@ -47,6 +47,8 @@ type Options struct {
 	Guest Guest // answers at /mcp; nil: nobody does
 	Words Words // takes the words that turns wait for; nil: nobody does
 
+	Traced bool // a caller that has proven who it is can send the header traceparent
+
 	Live    *live.Hub // what streams show of a running turn; nil: nothing
 	Log     zerolog.Logger
 	Metrics prometheus.Registerer // nil: figures are kept and shown to nobody

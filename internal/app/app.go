@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,9 +37,11 @@ import (
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/internal/sdnotify"
+	"github.com/corebot/corebot/internal/trace"
 	"github.com/corebot/corebot/internal/watchdog"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/observability"
+	"github.com/corebot/corebot/observability/otlp"
 	"github.com/corebot/corebot/observability/slo"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/scheduler"
@@ -94,6 +97,8 @@ type App struct {
 	log        zerolog.Logger
 	redactor   *redact.Redactor
 	degraded   *observability.Degraded
+	spans      *otlp.Exporter // nil: nothing is traced
+	tracer     *trace.Tracer
 	stopping   atomic.Pointer[string] // why nothing more is accepted
 	upkeep     upkeep
 	watchdog   *watchdog.Watchdog
@@ -150,6 +155,9 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 	if err = a.makeLog(o, registry); err != nil {
 		return nil, err
 	}
+	if err = a.makeTracer(registry); err != nil {
+		return nil, err
+	}
 	if err = a.openStore(ctx, registry); err != nil {
 		return nil, err
 	}
@@ -160,7 +168,7 @@ func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	offered := busOptions(c, registry)
-	offered.Offered = a.objectives.Accepted
+	offered.Offered, offered.Tracer = a.objectives.Accepted, a.tracer
 	if a.Bus, err = bus.New(storage.NewQueue(a.Store), offered); err != nil {
 		return nil, err
 	}
@@ -199,6 +207,18 @@ func (a *App) makeLog(o Options, r prometheus.Registerer) error {
 	}
 	a.degraded, err = observability.NewDegraded(r)
 	return err
+}
+
+// makeTracer makes what exports spans, in a process that answers.
+func (a *App) makeTracer(r prometheus.Registerer) (err error) {
+	if !a.config.Tracing.Enabled || !a.answers {
+		return nil
+	}
+	if a.spans, err = otlp.New(otlp.Options{Env: os.Getenv, Version: a.version, Log: a.log, Metrics: r}); err != nil {
+		return err
+	}
+	a.tracer = a.spans.Tracer(a.config.Tracing.Propagate.Values()...)
+	return a.redactor.Learn(a.spans.Secrets())
 }
 
 func (a *App) openStore(ctx context.Context, r prometheus.Registerer) (err error) {
@@ -287,7 +307,12 @@ func (a *App) failingChannels(context.Context) string {
 // then sends under way end, then the writer commits what is left. Replies that were not sent yet leave at the next
 // start.
 func (a *App) Run(ctx context.Context) error {
-	services := append([]lifecycle.Service{{Name: "store", Run: a.Store.Run}}, a.upkeep.services()...)
+	var services []lifecycle.Service
+	if a.tracer != nil { // first, so that it ends last and has the spans of all others
+		services = append(services, lifecycle.Service{Name: "tracing", Run: a.spans.Run})
+	}
+	services = append(services, lifecycle.Service{Name: "store", Run: a.Store.Run})
+	services = append(services, a.upkeep.services()...)
 	if a.server != nil {
 		services = append(services, lifecycle.Service{Name: "observability", Run: a.server.Run})
 	}

@@ -300,7 +300,7 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ chann
 		Interactive: a.config.WebhookInteractive(),
 		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
 		Words: storage.NewWaits(a.Store).As(corebot.AuditEvent{Entry: corebot.EntryWord}),
-		Live:  a.Live, Log: a.log, Metrics: r,
+		Live:  a.Live, Log: a.log, Metrics: r, Traced: a.tracer != nil,
 	}
 	if a.config.MCP.Serve.HTTP {
 		if o.Guest, err = a.webClients(ctx, r); err != nil {

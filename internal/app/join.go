@@ -131,7 +131,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Pairings: storage.NewPairings(a.Store),
 		Contexts: a.agents, Versions: a.versions(), Reverter: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
-		Redact: a.redactor.Text, Programs: a.programs, Groups: a.isNetwork,
+		Tracer: a.tracer, Redact: a.redactor.Text, Programs: a.programs, Groups: a.isNetwork,
 	})
 	return err
 }
@@ -146,6 +146,7 @@ func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err er
 	if a.outbox, err = channels.NewOutbox(queue, storage.NewLedger(a.Store), on, a.log, r); err != nil {
 		return err
 	}
+	a.outbox.Trace(a.tracer)
 	running, err := a.openChannels(ctx, r)
 	if err != nil {
 		return err

@@ -54,6 +54,7 @@ func series(page string) (n int) {
 // large is a Corebot with 20 channels, 20 MCP servers and 10,000 chats, each with a message that waits.
 func large(t *testing.T) *served {
 	t.Helper()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // nobody takes the spans
 	platform := telegramtest.New()
 	t.Cleanup(platform.Close)
 	answers := &scriptedModel{}
@@ -69,6 +70,7 @@ func large(t *testing.T) *served {
 	text += `webhook: {enabled: true, addr: "127.0.0.1:0", token: a-token-of-more-than-sixteen-bytes}
 observability: {addr: "127.0.0.1:0"}
 mcp: {serve: {http: true}}
+tracing: {enabled: true}
 llm: {base_url: "` + model.URL + `", model: scripted, discover: false}
 `
 	servers := map[string]any{}

@@ -114,7 +114,8 @@ func (a *App) observe(g prometheus.Gatherer) (*observability.Server, error) {
 	return observability.NewServer(observability.Options{
 		Addr: a.config.Observability.Addr, Token: a.config.Observability.Token.Reveal(),
 		AllowedHosts: a.config.Observability.AllowedHosts.Values(), Gather: g, Log: a.log,
-		Ready: a.notReady, Degraded: a.degraded,
+		Exemplars: a.tracer != nil,
+		Ready:     a.notReady, Degraded: a.degraded,
 		Status: func(ctx context.Context) (any, error) {
 			s, err := a.statusNow(ctx)
 			if err != nil {

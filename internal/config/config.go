@@ -52,6 +52,7 @@ type Config struct {
 	Admin         Admin               `mapstructure:"admin"`
 	Webhook       Webhook             `mapstructure:"webhook"`
 	Observability Observability       `mapstructure:"observability"`
+	Tracing       Tracing             `mapstructure:"tracing"`
 	SLO           SLO                 `mapstructure:"slo"`
 	Log           Log                 `mapstructure:"log"`
 }
@@ -233,6 +234,12 @@ type Observability struct {
 	Token        Secret       `mapstructure:"token" reload:"yes"`
 
 	StuckAfter time.Duration `mapstructure:"stuck_after" min:"1s"`
+}
+
+// Tracing says whether spans are recorded. The standard variables of OpenTelemetry say where they go.
+type Tracing struct {
+	Enabled   bool         `mapstructure:"enabled"`
+	Propagate List[string] `mapstructure:"propagate" oneof:"models,mcp"`
 }
 
 // SLO are the service level objectives, and who is told when one is missed.

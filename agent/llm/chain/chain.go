@@ -38,6 +38,7 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/backoff"
 	"github.com/corebot/corebot/internal/breaker"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 // Provider is one provider with its models, the preferred one first.
@@ -218,11 +219,26 @@ func (c *Chain) try(ctx context.Context, r *route, req llm.Request,
 	}
 	defer ticket.giveBack() // also if the model panics
 	began := time.Now()
-	answer, err = r.model.Complete(ctx, req, s.begin())
-	c.metrics.called(r, answer.Usage, err, time.Since(began))
+	answer, err = r.ask(ctx, req, s.begin(), len(c.routes) > 1)
+	c.metrics.called(r, answer.Usage, err, time.Since(began), trace.From(ctx).At())
 	ticket.outcome(time.Now(), err)
 	r.last.note(err)
 	return answer, true, err
+}
+
+// ask asks the model of a route. Where there are several, each has a span of its own below that of the call.
+func (r *route) ask(ctx context.Context, req llm.Request, onText func(string), several bool) (corebot.Answer, error) {
+	trace.From(ctx).Text("gen_ai.provider.name", r.provider)
+	if !several {
+		return r.model.Complete(ctx, req, onText)
+	}
+	ctx, span := trace.Start(ctx, trace.Client, "try", r.name())
+	answer, err := r.model.Complete(ctx, req, onText)
+	if err != nil {
+		span.Fail(llm.FaultOf(err))
+	}
+	span.End()
+	return answer, err
 }
 
 // wait is how long until a model that failed can be asked again.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 // Metrics count by provider and model, which are the operator's: their number is that of the settings. They outlive a
@@ -94,10 +95,10 @@ func (b breakers) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-func (m *Metrics) called(r *route, u corebot.Usage, err error, took time.Duration) {
+func (m *Metrics) called(r *route, u corebot.Usage, err error, took time.Duration, t corebot.Trace) {
 	name := r.model.Name()
 	m.calls.WithLabelValues(r.provider, name, llm.FaultOf(err)).Inc()
-	m.seconds.WithLabelValues(r.provider, name).Observe(took.Seconds())
+	trace.Observe(m.seconds.WithLabelValues(r.provider, name), took.Seconds(), t)
 	for kind, n := range tokensOf(u) {
 		m.tokens.WithLabelValues(r.provider, name, kind).Add(float64(n))
 	}

@@ -24,6 +24,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/corebot/corebot/internal/trace"
 )
 
 // Exchange is one HTTP request and its answer, as the HTTP client of a provider's SDK. It watches the clock, and keeps
@@ -108,6 +110,7 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	for name, value := range x.endpoint.Header {
 		req.Header.Set(name, value)
 	}
+	trace.From(x.ctx).Propagate(trace.ToModels, req.Header)
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		WroteRequest: func(w httptrace.WroteRequestInfo) { x.sent.Store(w.Err == nil) },
 	}))
