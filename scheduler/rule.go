@@ -179,11 +179,15 @@ func (r Rule) Next(after time.Time) (due time.Time, ok bool) {
 	return due, false
 }
 
+// nextInterval counts whole intervals from the anchor in both directions. A clock that was ahead when the task was made
+// leaves an anchor to come.
 func (r Rule) nextInterval(after time.Time) time.Time {
-	if after.Before(r.anchor) {
-		return r.anchor.Add(r.every)
+	passed := after.Sub(r.anchor)
+	whole := passed / r.every
+	if passed%r.every < 0 {
+		whole--
 	}
-	return r.anchor.Add((after.Sub(r.anchor)/r.every + 1) * r.every)
+	return r.anchor.Add((whole + 1) * r.every)
 }
 
 // longestSkip is more than a zone has ever skipped at once: Samoa lost a whole day when it crossed the date line.

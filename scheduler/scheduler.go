@@ -214,11 +214,7 @@ func sooner(task corebot.Task, now time.Time) (due time.Time, ok bool) {
 	if task.Damaged != nil || task.Schedule.Kind == corebot.TaskOnce {
 		return due, false
 	}
-	anchor := task.Anchor
-	if anchor.After(now) {
-		anchor = now
-	}
-	rule, err := Resume(task.Schedule, anchor)
+	rule, err := Resume(task.Schedule, task.Anchor)
 	if err != nil {
 		return due, false
 	}

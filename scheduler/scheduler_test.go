@@ -249,6 +249,35 @@ func TestAWallClockThatIsSetRunsNothingTwiceAndLosesNothing(t *testing.T) {
 	}
 }
 
+func TestATaskThatWasMadeByAClockAheadGoesOnAfterItIsSetBack(t *testing.T) {
+	for _, spec := range []corebot.Schedule{
+		{Kind: corebot.TaskInterval, Spec: "30m"},
+		{Kind: corebot.TaskCron, Spec: "*/30 * * * *"},
+	} {
+		t.Run(string(spec.Kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, storage.Options{})
+				r.start(Options{})
+				const jump = 10*365*24*time.Hour + 7*time.Minute
+				r.step(jump)
+				r.add(spec.Kind, spec.Spec)
+				synctest.Wait() // the scheduler has seen the clock ahead
+				r.step(-jump)
+				for n := range 4 {
+					d := r.claim(31*time.Minute + 2*look)
+					if d.Life == 0 {
+						t.Fatalf("only %d due times came in two hours", n)
+					}
+					if due := d.Message.Errand.Due; due.After(r.Now()) {
+						t.Errorf("the due time %v was published at %v", due, r.Now())
+					}
+					r.end(d, answered)
+				}
+			})
+		})
+	}
+}
+
 func TestAPausedTaskIsNotDueAndGoesOnLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, storage.Options{})
