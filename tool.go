@@ -162,6 +162,8 @@ type ChangeTask struct {
 	Version int64
 	Action  TaskAction
 	Next    time.Time // the next due time, to resume
+	// Chain is [Caller.Chain] of the turn that lets the task run now. So no task goes on for ever by running itself.
+	Chain int
 }
 
 func (ReplayDeadLetter) effect() {}

@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -246,6 +247,34 @@ func TestATaskHasTheTaintOfTheTurnThatMadeItAndEndsItsChain(t *testing.T) {
 		said := strings.Join(k.Transcript("a"), "\n")
 		if !strings.Contains(said, "4 tasks in a row have each made the next one") {
 			t.Errorf("the last one was not told: %s", said)
+		}
+	})
+}
+
+// TestATaskThatRunsItselfAgainEndsItsChain: the run of a task can let a task run now, also itself.
+func TestATaskThatRunsItselfAgainEndsItsChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var again []apptest.Reply
+		for i := range 12 {
+			again = append(again,
+				apptest.Asks(apptest.Call(fmt.Sprint("s", i), "web.search", `{"text":"slow"}`),
+					apptest.Call(fmt.Sprint("c", i), "tasks.update", `{"id":1,"action":"run"}`)),
+				apptest.Text("done"))
+		}
+		slow := apptest.Tool("web.search", tools.ReadOnly, func(context.Context, string) (string, error) {
+			time.Sleep(2 * time.Second)
+			return "", nil
+		})
+		tasks := new(storage.Tasks)
+		k := apptest.New(t, apptest.Options{
+			Model: apptest.Script(again...), Tools: []tools.Tool{slow, builtin.TasksUpdate(scheduler.Planner{}, tasks)},
+		}).Start()
+		*tasks = *storage.NewTasks(k.DB)
+		k.Say("a", "1", "/remind 1m again")
+		pass(time.Hour)
+		runs, err := tasks.Runs(t.Context(), 1, time.Time{}, 100)
+		if err != nil || len(runs) != corebot.MaxTaskChain {
+			t.Errorf("the task has run %d times, %v", len(runs), err)
 		}
 	})
 }

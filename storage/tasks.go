@@ -231,7 +231,7 @@ func (s *Tasks) scheduleEffectTx(t *tx, e corebot.ScheduleTask) error {
 
 // changeEffectTx handles [corebot.ChangeTask].
 func (s *Tasks) changeEffectTx(t *tx, e corebot.ChangeTask) error {
-	_, err := s.changeTx(t, e.ID, e.Version, e.Action, e.Next)
+	_, err := s.changeTx(t, e)
 	if errors.Is(err, corebot.ErrInvalid) || errors.Is(err, corebot.ErrNotFound) {
 		return &corebot.Refused{Err: err}
 	}
@@ -269,7 +269,7 @@ func (s *Tasks) commandTx(t *tx, e corebot.Effect) (task corebot.Task, err error
 	case corebot.ScheduleTask:
 		return s.createTx(t, e.Task, e.Limits)
 	case corebot.ChangeTask:
-		if _, err = s.changeTx(t, e.ID, e.Version, e.Action, e.Next); err == nil {
+		if _, err = s.changeTx(t, e); err == nil {
 			task, err = oneTask(t, taskByID, e.ID)
 		}
 		return task, err
@@ -360,15 +360,14 @@ func (s *Tasks) Change(ctx context.Context, id, version int64, action corebot.Ta
 	next time.Time,
 ) (was corebot.Task, err error) {
 	err = s.db.write(ctx, "task."+string(action), func(t *tx) (err error) {
-		was, err = s.changeTx(t, id, version, action, next)
+		was, err = s.changeTx(t, corebot.ChangeTask{ID: id, Version: version, Action: action, Next: next})
 		return err
 	})
 	return was, err
 }
 
-func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, next time.Time) (was corebot.Task,
-	err error,
-) {
+func (s *Tasks) changeTx(t *tx, e corebot.ChangeTask) (was corebot.Task, err error) {
+	id, version, action, next := e.ID, e.Version, e.Action, e.Next
 	was, err = oneTask(t, taskByID, id)
 	if err == nil && was.ID == 0 {
 		err = unknownTask(id)
@@ -397,7 +396,9 @@ func (s *Tasks) changeTx(t *tx, id, version int64, action corebot.TaskAction, ne
 		}
 	case action == corebot.TaskRunNow:
 		due := t.now.Truncate(time.Second)
-		if _, err = s.publishTx(t, was, due); err == nil {
+		run := was
+		run.Chain = max(was.Chain, e.Chain+1)
+		if _, err = s.publishTx(t, run, due); err == nil {
 			_, err = t.exec(ranTask, due, id)
 		}
 	default:

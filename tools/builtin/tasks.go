@@ -55,10 +55,8 @@ func TasksSchedule(planner scheduler.Planner) tools.Tool {
 	return tools.NewOwn("tasks.schedule", tasksScheduleDoc, 0, func(_ context.Context, c tools.Call,
 		a tasksScheduleArgs,
 	) (corebot.Effect, string, error) {
-		if c.Chain >= corebot.MaxTaskChain {
-			return nil, "",
-				fmt.Errorf("%w: %d tasks in a row have each made the next one; this one cannot make another",
-					corebot.ErrInvalid, c.Chain)
+		if err := endsChain(c); err != nil {
+			return nil, "", err
 		}
 		if a.Kind == corebot.TaskHeartbeat {
 			return nil, "", corebot.WithHint(fmt.Errorf("%w: only the operator's settings make heartbeats",
@@ -85,6 +83,15 @@ func TasksSchedule(planner scheduler.Planner) tools.Tool {
 		return corebot.ScheduleTask{Task: task, Limits: planner.Most},
 			"scheduled: " + scheduler.Describe(rule, schedule, now, 2) + "; tasks.list shows its id", nil
 	}, tools.Touches(func(c tools.Call, a tasksScheduleArgs) policy.Target { return policy.Target{Chat: a.chat(c)} }))
+}
+
+// endsChain refuses a further run in a row that the run before it has caused.
+func endsChain(c tools.Call) error {
+	if c.Chain < corebot.MaxTaskChain {
+		return nil
+	}
+	return fmt.Errorf("%w: %d tasks in a row have each made the next one; this one cannot make another, nor run one",
+		corebot.ErrInvalid, c.Chain)
 }
 
 // tasksShown is how many tasks of a chat the model is shown.
@@ -129,7 +136,13 @@ func TasksUpdate(planner scheduler.Planner, all Tasks) tools.Tool {
 		if err != nil {
 			return nil, "", err
 		}
+		if a.Action == corebot.TaskRunNow {
+			if err := endsChain(c); err != nil {
+				return nil, "", err
+			}
+		}
 		e, err := planner.Change(ctx, task, a.Action, time.Now())
+		e.Chain = c.Chain
 		return e, fmt.Sprintf("task %d: %s", a.ID, scheduler.Done(a.Action, e.Next)), err
 	}, tools.Touches(func(c tools.Call, a tasksUpdateArgs) policy.Target {
 		task, err := find(context.Background(), c, a.ID)
