@@ -383,7 +383,6 @@ type ContextUse struct {
 	Model   string        `json:"model"`
 	Window  int           `json:"window"` // that prompt and answer can have together
 	Answer  int           `json:"answer"` // kept free for the answer
-	Exact   bool          `json:"exact"`  // counted with the model's own vocabulary; else estimated
 	Parts   []ContextPart `json:"parts"`
 	History int           `json:"history"` // tokens of what was said since the summary
 	// the tokens of history beyond which a turn summarises the older part; 0: nothing is summarised
@@ -411,11 +410,7 @@ func (c ContextUse) Total() (tokens int) {
 // Describe puts it into words for people. The cost is described as the accounting has it.
 func (c ContextUse) Describe(a Accounting) string {
 	var b strings.Builder
-	counted := ""
-	if !c.Exact {
-		counted = "about "
-	}
-	fmt.Fprintf(&b, "The next request to %s carries %s%d of %d tokens, and your message:", Plainly(c.Model), counted,
+	fmt.Fprintf(&b, "The next request to %s carries about %d of %d tokens, and your message:", Plainly(c.Model),
 		c.Total(), c.Window)
 	for _, p := range c.Parts {
 		fmt.Fprintf(&b, "\n- %s: %d", p.Name, p.Tokens)

@@ -35,7 +35,7 @@ func (t *turn) contextUse(ctx context.Context) (corebot.ContextUse, error) {
 	whole := t.view(offered)
 	room := t.room - t.costOf(view{tools: whole.tools, head: whole.head, present: whole.present})
 	c := corebot.ContextUse{
-		Model: t.modelFor(), Window: t.opts.ContextTokens, Answer: t.opts.OutputTokens, Exact: t.tokenizer.Exact(),
+		Model: t.modelFor(), Window: t.opts.ContextTokens, Answer: t.opts.OutputTokens,
 		History: t.costOf(view{past: whole.past}), Summary: t.past.summary.At, Begins: t.beginsSession,
 	}
 	if !t.opts.Compaction.Off {

@@ -15,7 +15,6 @@ import (
 type wordCount struct{}
 
 func (wordCount) Count(text string) int { return len(strings.Fields(text)) }
-func (wordCount) Exact() bool           { return true }
 
 // dice makes up the cases of a property.
 type dice struct {

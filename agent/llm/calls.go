@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/corebot/corebot"
 )
@@ -77,9 +78,12 @@ func SchemaOf(t Tool) json.RawMessage {
 }
 
 // CompleteUsage counts the tokens that the provider did not report, and marks such usage as estimated. The arguments
-// are the answer as far as it came, and the model's thinking.
+// are the answer as far as it came, and the model's thinking. A [Learner] learns from what the provider did report.
 func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
+	if learner, ok := t.(Learner); ok && u.InputTokens > 0 && !hasParts(r) {
+		learner.Learn(countRequest(Estimate{}, r), int(u.InputTokens))
+	}
 	if u.InputTokens == 0 {
 		u.InputTokens, u.Estimated = int64(countRequest(t, r)), true
 		u.EstimatedTokens += u.InputTokens
@@ -89,6 +93,11 @@ func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, th
 		u.EstimatedTokens += u.OutputTokens
 	}
 	return u
+}
+
+// hasParts says whether a request carries images or pages, whose tokens are not those of a text.
+func hasParts(r Request) bool {
+	return slices.ContainsFunc(r.Messages, func(m Message) bool { return len(m.Parts) > 0 })
 }
 
 // frameTokens is about what the markup around a message, a call or a tool costs.

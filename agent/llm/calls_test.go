@@ -51,3 +51,30 @@ func TestNoArgumentsAreAnEmptyObjectAndOthersStayAsTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// learner notes what a request cost by the estimate, and by the provider.
+type learner struct {
+	llm.Estimate
+	estimated, reported int
+}
+
+func (l *learner) Learn(estimated, reported int) { l.estimated, l.reported = estimated, reported }
+
+func TestALearnerIsToldWhatTheProviderCounted(t *testing.T) {
+	request := llm.Request{Messages: []llm.Message{{Text: "hello world"}}, Tools: []llm.Tool{{Name: "clock"}}}
+	with := func(u corebot.Usage, r llm.Request) *learner {
+		l := &learner{}
+		llm.CompleteUsage(u, l, r, corebot.Answer{Text: "hi"}, "")
+		return l
+	}
+	if l := with(corebot.Usage{InputTokens: 40}, request); l.reported != 40 || l.estimated != 14 {
+		t.Errorf("learned %d for %d, want 40 for 14", l.reported, l.estimated)
+	}
+	if l := with(corebot.Usage{}, request); l.reported != 0 {
+		t.Errorf("learned %d of its own count", l.reported)
+	}
+	request.Messages[0].Parts = []corebot.Part{{}}
+	if l := with(corebot.Usage{InputTokens: 1_600}, request); l.reported != 0 {
+		t.Errorf("learned %d for text of a request with an image", l.reported)
+	}
+}

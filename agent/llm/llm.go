@@ -81,8 +81,12 @@ type Model interface {
 	Complete(ctx context.Context, r Request, onText func(string)) (corebot.Answer, error)
 }
 
-// Tokenizer counts tokens without a network. Exact says whether the count is the model's own or an estimate.
+// Tokenizer counts about how many tokens a text has, without a network. It returns at most the text's bytes.
 type Tokenizer interface {
 	Count(text string) int
-	Exact() bool
+}
+
+// Learner is a [Tokenizer] that learns from the provider's own counts of requests.
+type Learner interface {
+	Learn(estimated, reported int)
 }

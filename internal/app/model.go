@@ -29,9 +29,21 @@ import (
 type choice struct {
 	model     llm.Model
 	each      []chain.Provider // that the model stands for; none for the offline model
+	counters  counters
 	tokenizer llm.Tokenizer
 	why       string
 	settings  config.LLM // of which it was made
+}
+
+// counters count tokens, each for the models of one name. What a counter learns of a provider's reports holds for all
+// agents that ask the model.
+type counters map[string]*tokens.Counter
+
+func (c counters) of(model string) *tokens.Counter {
+	if c[model] == nil {
+		c[model] = &tokens.Counter{}
+	}
+	return c[model]
 }
 
 // chooseModel: what is configured; else a server on this machine; else the offline model.
@@ -61,23 +73,25 @@ func firstModel(ctx context.Context, c config.LLM, r *chain.Metrics) (choice, er
 
 // endpoint is the one model of base_url, api_key and model.
 func endpoint(c config.LLM, r *chain.Metrics, why string) (choice, error) {
+	known := counters{}
 	m, err := openai.New(c.BaseURL, exchange.Options{
-		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: tokens.New(c.Model),
+		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: known.of(c.Model),
 		Timeout: c.Timeout, FirstByteTimeout: c.FirstByteTimeout, IdleTimeout: c.IdleTimeout,
 	})
 	if err != nil {
 		return choice{}, fmt.Errorf("set up the model: %w", err)
 	}
-	return chained(c, r, []chain.Provider{{Name: config.OnlyProvider, Models: []llm.Model{m}}}, why)
+	return chained(c, r, []chain.Provider{{Name: config.OnlyProvider, Models: []llm.Model{m}}}, known, why)
 }
 
 // providers are those of the list.
 func providers(c config.LLM, r *chain.Metrics) (choice, error) {
 	var all []chain.Provider
+	known := counters{}
 	for _, p := range c.Providers.List() {
 		made := chain.Provider{Name: p.Name}
 		for _, name := range p.Models {
-			m, err := modelOf(c, p, name)
+			m, err := modelOf(c, p, name, known)
 			if err != nil {
 				return choice{}, fmt.Errorf("set up the model %s of %s: %w", name, p.Name, err)
 			}
@@ -85,13 +99,13 @@ func providers(c config.LLM, r *chain.Metrics) (choice, error) {
 		}
 		all = append(all, made)
 	}
-	return chained(c, r, all, "")
+	return chained(c, r, all, known, "")
 }
 
 // modelOf is one model of one provider. Limits that the provider does not set come from the section.
-func modelOf(c config.LLM, p config.Provider, name string) (llm.Model, error) {
+func modelOf(c config.LLM, p config.Provider, name string, known counters) (llm.Model, error) {
 	o := exchange.Options{
-		Provider: p.Name, Model: name, APIKey: p.APIKey.Reveal(), Tokenizer: tokens.New(name), Vision: p.Vision,
+		Provider: p.Name, Model: name, APIKey: p.APIKey.Reveal(), Tokenizer: known.of(name), Vision: p.Vision,
 		Timeout: cmp.Or(p.Timeout, c.Timeout), FirstByteTimeout: cmp.Or(p.FirstByteTimeout, c.FirstByteTimeout),
 		IdleTimeout: cmp.Or(p.IdleTimeout, c.IdleTimeout),
 		Header:      make(map[string]string, len(p.Headers)),
@@ -105,7 +119,7 @@ func modelOf(c config.LLM, p config.Provider, name string) (llm.Model, error) {
 	return openai.New(p.BaseURL, o)
 }
 
-func chained(c config.LLM, r *chain.Metrics, each []chain.Provider, why string) (choice, error) {
+func chained(c config.LLM, r *chain.Metrics, each []chain.Provider, known counters, why string) (choice, error) {
 	m, err := chain.New(each, chain.Options{Failures: c.BreakerFailures, CoolDown: c.BreakerCoolDown, Metrics: r})
 	if err != nil {
 		return choice{}, fmt.Errorf("set up the models: %w", err)
@@ -113,7 +127,7 @@ func chained(c config.LLM, r *chain.Metrics, each []chain.Provider, why string) 
 	if why == "" {
 		why = "models answer in this order: " + strings.Join(m.Models(), ", ")
 	}
-	return choice{model: m, each: each, tokenizer: tokens.New(m.Name()), why: why}, nil
+	return choice{model: m, each: each, counters: known, tokenizer: known.of(m.Name()), why: why}, nil
 }
 
 // of is what an agent can ask: the models of its providers.
@@ -127,7 +141,7 @@ func (c choice) of(entry config.AgentEntry) (choice, error) {
 		return choice{}, fmt.Errorf("choose the providers of the agent %s: %w", entry.ID, err)
 	}
 	each := slices.DeleteFunc(slices.Clone(c.each), func(p chain.Provider) bool { return !entry.HasProvider(p.Name) })
-	return choice{m, each, tokens.New(m.Name()), c.why, c.settings}, nil
+	return choice{m, each, c.counters, c.counters.of(m.Name()), c.why, c.settings}, nil
 }
 
 // hostOf names an endpoint without what may be secret in its address.
@@ -211,7 +225,7 @@ func (c choice) describe() string {
 
 func offlineModel(why string) choice {
 	m := offline.Model{}
-	return choice{model: m, tokenizer: tokens.New(m.Name()), why: why}
+	return choice{model: m, tokenizer: llm.Estimate{}, why: why}
 }
 
 const (
@@ -233,8 +247,7 @@ func (a *App) brain(u *agentUnit, chosen choice, r prometheus.Registerer) (*agen
 // agentOptions are the bounds of a turn of an agent.
 func (a *App) agentOptions(entry config.AgentEntry, chosen choice, r prometheus.Registerer) agent.Options {
 	context, known := contextFor(chosen, chosen.settings)
-	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Bool("counts_estimated",
-		!chosen.tokenizer.Exact()).Msg("the context of the model")
+	a.log.Info().Str("agent", entry.ID).Int("tokens", context).Bool("estimated", !known).Msg("the context of the model")
 	c := a.config.Agent
 	return agent.Options{
 		Untrusted:     a.untrusted(),

@@ -30,9 +30,6 @@ type BytesAsTokens struct{}
 // Count gives the bytes of s.
 func (BytesAsTokens) Count(s string) int { return len(s) }
 
-// Exact says that nothing is added for safety.
-func (BytesAsTokens) Exact() bool { return true }
-
 const (
 	asked      = 9      // the bytes of the request, as tokens
 	said       = 20_000 // the bytes of a long answer
