@@ -176,8 +176,12 @@ type Errand struct {
 	Tools     []string `json:"tools,omitzero"`      // [Task.Tools]
 }
 
-// ErrTooManyTasks refuses a task beyond a limit.
-var ErrTooManyTasks = fmt.Errorf("%w: too many tasks", ErrInvalid)
+var (
+	// ErrTooManyTasks refuses a task beyond a limit.
+	ErrTooManyTasks = fmt.Errorf("%w: too many tasks", ErrInvalid)
+	// ErrChatHasTooMany is [ErrTooManyTasks] by the limit of the task's chat. Another chat can have room.
+	ErrChatHasTooMany = fmt.Errorf("%w", ErrTooManyTasks)
+)
 
 // TaskLimits bound the tasks that are not done. A limit of zero means none.
 type TaskLimits struct {

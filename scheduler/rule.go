@@ -93,13 +93,14 @@ func Resume(s corebot.Schedule, anchor time.Time) (Rule, error) {
 	return r, err
 }
 
-// zone loads a time zone by its IANA name. "Local" would differ between machines.
+// zone loads a time zone by its IANA name. "Local" would differ between machines, and so would what else is among the
+// zones of some machines: localtime, posixrules, and copies such as right/UTC. No name of the list begins as these do.
 func zone(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
 	}
 	location, err := time.LoadLocation(name)
-	if err != nil || name == "Local" {
+	if err != nil || name == "Local" || name[0] < 'A' || name[0] > 'Z' {
 		return nil, corebot.WithHint(fmt.Errorf("%w: there is no time zone %q", ErrSchedule, name),
 			"use a name of the IANA list, such as Europe/Berlin or UTC")
 	}

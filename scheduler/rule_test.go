@@ -187,6 +187,8 @@ func TestAScheduleThatCannotBeUsedSaysWhatToWrite(t *testing.T) {
 		{corebot.TaskCron, "@reboot", "", ErrSchedule, "five fields"},
 		{corebot.TaskCron, "0 9 * * *", "Berlin", ErrSchedule, "Europe/Berlin"},
 		{corebot.TaskCron, "0 9 * * *", "Local", ErrSchedule, "Europe/Berlin"},
+		{corebot.TaskCron, "0 9 * * *", "localtime", ErrSchedule, "Europe/Berlin"}, // where the machine has one
+		{corebot.TaskCron, "0 9 * * *", "right/UTC", ErrSchedule, "Europe/Berlin"},
 		{corebot.TaskCron, "0 9 * * *", "../../etc/passwd", ErrSchedule, "Europe/Berlin"},
 	} {
 		_, err := Parse(corebot.Schedule{Kind: c.kind, Spec: c.spec, TimeZone: c.zone}, now)

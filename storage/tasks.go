@@ -180,12 +180,16 @@ func roomForTaskTx(t *tx, k corebot.Key, creator string, limits corebot.TaskLimi
 	for _, limit := range []struct {
 		most  int
 		of    string
+		err   error
 		count *query
 		args  []any
 	}{
-		{limits.PerChat, "this chat", countTasksOfChat, []any{k.Chat, k.Channel, k.Account, k.Agent, k.Thread}},
-		{limits.PerCreator, "this person", countTasksOf, []any{creator}},
-		{limits.Total, "all chats", nil, nil},
+		{
+			limits.PerChat, "this chat", corebot.ErrChatHasTooMany, countTasksOfChat,
+			[]any{k.Chat, k.Channel, k.Account, k.Agent, k.Thread},
+		},
+		{limits.PerCreator, "this person", corebot.ErrTooManyTasks, countTasksOf, []any{creator}},
+		{limits.Total, "all chats", corebot.ErrTooManyTasks, nil, nil},
 	} {
 		n := int(t.total.tasks)
 		if limit.most <= 0 {
@@ -197,7 +201,7 @@ func roomForTaskTx(t *tx, k corebot.Key, creator string, limits corebot.TaskLimi
 			}
 		}
 		if n >= limit.most {
-			return corebot.WithHint(fmt.Errorf("%w: %s has %d", corebot.ErrTooManyTasks, limit.of, n),
+			return corebot.WithHint(fmt.Errorf("%w: %s has %d", limit.err, limit.of, n),
 				"remove one first")
 		}
 	}

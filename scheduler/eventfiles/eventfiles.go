@@ -50,6 +50,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // Store is what event files need of the tasks.
@@ -80,17 +81,19 @@ type Directory struct {
 	Options
 	store  Store
 	files  *prometheus.CounterVec
-	known  map[string]state // by the name of the file
-	full   bool             // the last look left files for want of room
-	unread bool             // the last look could not read the directory
-	again  time.Duration    // when to look again at what stayed; 0: nothing stayed
+	known  map[string]state     // by the name of the file
+	shut   map[corebot.Key]bool // chats that had no room for a task in this look
+	full   bool                 // the last look left files for want of room
+	unread bool                 // the last look could not read the directory
+	again  time.Duration        // when to look again at what stayed; 0: nothing stayed
 }
 
 // state is what was seen of a file.
 type state struct {
 	is    identity
-	since time.Time // when it was first seen like this, by the clock that nobody sets
-	taken bool      // it is a periodic file, and its task is there
+	since time.Time   // when it was first seen like this, by the clock that nobody sets
+	taken bool        // it is a periodic file, and its task is there
+	chat  corebot.Key // that had no room for its task; zero: none is known
 }
 
 // identity tells one writing of a file from every other.
@@ -145,27 +148,33 @@ const (
 
 // Run makes tasks of files until ctx ends. Failures are logged, and the work is tried again.
 func (d *Directory) Run(ctx context.Context) error {
-	words, every := make(<-chan fsnotify.Event), slow
+	words, lost, every := make(<-chan fsnotify.Event), make(<-chan error), slow
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		d.Log.Warn().Err(err).Msg("the system tells of no changes of files: event files are looked for every 5 s")
 		every = without
 	} else {
 		defer watcher.Close() //nolint:errcheck // nothing was written
-		words = watcher.Events
+		words, lost = watcher.Events, watcher.Errors
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	due := time.Now()
+	soon := func() {
+		if at := time.Now().Add(gather); at.Before(due) {
+			due = at
+			timer.Reset(gather)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-words:
-			if at := time.Now().Add(gather); at.Before(due) {
-				due = at
-				timer.Reset(gather)
-			}
+			soon()
+			continue
+		case <-lost: // such as words that came faster than they were read; the watcher waits until it has told that
+			soon()
 			continue
 		case <-timer.C:
 		}
@@ -207,20 +216,25 @@ func (d *Directory) Look(ctx context.Context) {
 		return
 	}
 	d.unread = false
-	here, over := map[string]state{}, error(nil)
+	d.shut = map[corebot.Key]bool{}
+	here, over, all := map[string]state{}, error(nil), false // all: no other file can be taken either
 	for _, f := range files {
 		seen := d.known[f.name]
 		if seen.is != f.is {
 			seen = state{is: f.is, since: time.Now()}
 		}
-		if here[f.name] = seen; seen.taken || ctx.Err() != nil || over != nil {
+		if here[f.name] = seen; seen.taken || ctx.Err() != nil || all || d.shut[seen.chat] {
 			continue
 		}
 		var stays bool
+		one := (*ofOne)(nil)
 		switch seen.taken, stays, err = d.take(ctx, f, seen.since); {
 		case ctx.Err() != nil:
-		case errors.Is(err, errRoom), err != nil:
-			over = err
+		case errors.As(err, &one):
+			over, seen.chat = cmp.Or(over, err), one.chat
+			d.stays(retry)
+		case err != nil:
+			over, all = cmp.Or(over, err), true
 			d.stays(retry)
 		case stays:
 			d.stays(settle / 2)
@@ -231,10 +245,15 @@ func (d *Directory) Look(ctx context.Context) {
 		here[f.name] = seen
 	}
 	d.known = here
-	if over == nil && ctx.Err() == nil {
-		if over = d.removeGone(ctx); over != nil {
+	if ctx.Err() == nil {
+		gone, err := d.removeGone(ctx)
+		switch {
+		case err != nil:
 			d.stays(retry)
+		case gone > 0 && over != nil: // now there is room
+			d.stays(gather)
 		}
+		over = cmp.Or(over, err)
 	}
 	d.tell(ctx, cmp.Or(over, d.trim()))
 }
@@ -276,6 +295,15 @@ func (d *Directory) list() (files []found, err error) {
 	return files, err
 }
 
+// ofOne says that a file stays, and holds up no file but those of its chat.
+type ofOne struct {
+	chat corebot.Key // that has no room; zero: the file is bad, and cannot be set aside
+	why  error
+}
+
+func (e *ofOne) Error() string { return e.why.Error() }
+func (e *ofOne) Unwrap() error { return e.why }
+
 // errRoom says that a file must wait for room.
 var errRoom = errors.New("there is no room for more tasks")
 
@@ -298,7 +326,9 @@ func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPerio
 	}
 	task, err := d.task(ctx, f, e, raw)
 	if err == nil {
-		if e.typ == periodic {
+		if d.shut[task.Key] { // an earlier file of the chat waits
+			err = corebot.ErrChatHasTooMany
+		} else if e.typ == periodic {
 			err = d.keep(ctx, task)
 		} else {
 			_, err = d.store.Create(ctx, task, d.Limits)
@@ -306,6 +336,9 @@ func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPerio
 	}
 	switch {
 	case err == nil:
+	case errors.Is(err, corebot.ErrChatHasTooMany):
+		d.shut[task.Key] = true
+		return false, false, &ofOne{task.Key, fmt.Errorf("%w: %w", errRoom, err)}
 	case errors.Is(err, corebot.ErrOverloaded), errors.Is(err, corebot.ErrTooManyTasks):
 		return false, false, fmt.Errorf("%w: %w", errRoom, err)
 	case errors.Is(err, corebot.ErrInvalid), errors.Is(err, corebot.ErrTooLarge), errors.Is(err, corebot.ErrNotFound):
@@ -377,11 +410,11 @@ func same(has, want corebot.Task) bool {
 }
 
 // removeGone removes the tasks of periodic files that are not there any more.
-func (d *Directory) removeGone(ctx context.Context) error {
+func (d *Directory) removeGone(ctx context.Context) (gone int, err error) {
 	for after := ""; ; {
 		tasks, err := d.store.OfFiles(ctx, after, perPage)
 		if err != nil || len(tasks) == 0 {
-			return err
+			return gone, err
 		}
 		for _, t := range tasks {
 			if after = t.Origin; d.known[t.Origin].taken {
@@ -391,8 +424,9 @@ func (d *Directory) removeGone(ctx context.Context) error {
 				continue // it has just come, or cannot be looked at
 			}
 			if _, err := d.store.Change(ctx, t.ID, 0, corebot.TaskRemove, time.Time{}); err != nil {
-				return err
+				return gone, err
 			}
+			gone++
 			d.files.WithLabelValues(removed).Inc()
 		}
 	}
@@ -407,22 +441,33 @@ func (d *Directory) remove(f found) error {
 	return os.Remove(name)
 }
 
-// reject moves a bad file away, with the reason beside it.
-func (d *Directory) reject(f found, why error) error {
-	dir := filepath.Join(d.Path, rejected)
-	to := filepath.Join(dir, f.name)
+// freePlace is a path for a bad file at which nothing is. It leaves room for the name of the reason.
+func freePlace(dir, name string) (string, error) {
+	const longest = 200 // bytes; file systems take names of 255
+	stem := runes.Head(strings.TrimSuffix(name, ".json"), longest)
+	to := filepath.Join(dir, stem+".json")
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-			break
+			return to, nil
+		} else if err != nil {
+			return "", err
 		}
-		to = filepath.Join(dir, strings.TrimSuffix(f.name, ".json")+"."+strconv.Itoa(n)+".json")
+		to = filepath.Join(dir, stem+"."+strconv.Itoa(n)+".json")
+	}
+}
+
+// reject moves a bad file away, with the reason beside it.
+func (d *Directory) reject(f found, why error) error {
+	to, err := freePlace(filepath.Join(d.Path, rejected), f.name)
+	if err != nil {
+		return &ofOne{why: fmt.Errorf("set a bad event file aside: %w", err)}
 	}
 	text := why.Error() + "\n"
 	if hint := corebot.HintOf(why); hint != "" {
 		text += "hint: " + hint + "\n"
 	}
 	if err := os.Rename(filepath.Join(d.Path, f.name), to); err != nil {
-		return fmt.Errorf("set a bad event file aside: %w", err)
+		return &ofOne{why: fmt.Errorf("set a bad event file aside: %w", err)}
 	}
 	d.files.WithLabelValues(rejected).Inc()
 	d.Log.Warn().Str("file", f.name).Str("moved_to", to).Str("reason", strings.TrimSpace(text)).

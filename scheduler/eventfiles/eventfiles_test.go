@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -408,6 +410,146 @@ func TestAFileWithoutRoomForItsTaskWaits(t *testing.T) {
 	r.files.Look(t.Context())
 	r.requireLeft()
 	r.one()
+}
+
+// TestABadFileThatCannotBeSetAsideHoldsUpNoOther: the name that is too long for the place among the bad files, and the
+// place that is none.
+func TestABadFileThatCannotBeSetAsideHoldsUpNoOther(t *testing.T) {
+	r := newRig(t)
+	long := strings.Repeat("a", 250) + ".json"
+	for range 2 {
+		r.write(long, "bad")
+		r.files.Look(t.Context())
+		r.requireLeft()
+	}
+	aside := filepath.Join(r.dir, "rejected")
+	if n := len(left(t, aside)); n != 4 {
+		t.Errorf("%d files are set aside, want 2 with their reasons", n)
+	}
+	must(t, errors.Join(os.RemoveAll(aside), os.WriteFile(aside, nil, 0o600)))
+	r.write("bad.json", "bad")
+	r.write("good.json", `{"type":"immediate","chat":"webhook:ops","text":"a"}`)
+	r.files.Look(t.Context())
+	r.requireLeft("bad.json")
+	r.one()
+	must(t, errors.Join(os.Remove(aside), os.Mkdir(aside, 0o700)))
+	r.files.Look(t.Context())
+	r.requireLeft()
+}
+
+// countingStore counts the tasks that are to be stored.
+type countingStore struct {
+	*storage.Tasks
+	n int
+}
+
+func (s *countingStore) Create(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, error) {
+	s.n++
+	return s.Tasks.Create(ctx, task, l)
+}
+
+func TestAChatWithoutRoomHoldsUpNoOtherChat(t *testing.T) {
+	r := newRig(t)
+	r.options.Limits = corebot.TaskLimits{PerChat: 1}
+	r.options.Chat = func(_ context.Context, name string) (corebot.Key, error) {
+		return corebot.Key{Agent: "main", Channel: "webhook", Chat: name}, nil
+	}
+	counts := &countingStore{Tasks: r.Tasks}
+	r.begin(counts)
+	put := func(name, chat string) {
+		r.write(name, fmt.Sprintf(`{"type":"one-shot","chat":%q,"text":"x","at":"2999-01-01T00:00"}`, chat))
+		time.Sleep(2 * time.Millisecond) // their order is that of their times
+	}
+	put("1.json", "full")
+	put("2.json", "full")
+	put("3.json", "full")
+	put("4.json", "free")
+	r.files.Look(t.Context())
+	r.requireLeft("2.json", "3.json")
+	if counts.n != 3 {
+		t.Errorf("%d tasks were tried, want 3: the second file of a full chat waits for the first", counts.n)
+	}
+	for _, want := range [][]string{{"3.json"}, {}} {
+		all := r.tasks()
+		i := slices.IndexFunc(all, func(task corebot.Task) bool { return task.Key.Chat == "full" })
+		_, err := r.Change(t.Context(), all[i].ID, 0, corebot.TaskRemove, time.Time{})
+		must(t, err)
+		r.files.Look(t.Context())
+		r.requireLeft(want...)
+	}
+}
+
+func TestAPeriodicFileThatIsDeletedMakesRoom(t *testing.T) {
+	r := newRig(t)
+	r.options.Limits = corebot.TaskLimits{PerChat: 1}
+	r.begin(r.Tasks)
+	r.write("daily.json", `{"type":"periodic","chat":"webhook:ops","text":"x","schedule":"@daily"}`)
+	r.files.Look(t.Context())
+	r.write("now.json", `{"type":"immediate","chat":"webhook:ops","text":"x"}`)
+	r.files.Look(t.Context())
+	r.requireLeft("daily.json", "now.json")
+	must(t, os.Remove(filepath.Join(r.dir, "daily.json")))
+	r.files.Look(t.Context())
+	r.files.Look(t.Context())
+	r.requireLeft()
+	if got := r.one().Schedule.Kind; got != corebot.TaskOnce {
+		t.Errorf("the task is %s", got)
+	}
+}
+
+// slowStore does not store the first task before it is told to.
+type slowStore struct {
+	*storage.Tasks
+	begun, goOn chan struct{}
+	first       atomic.Bool
+}
+
+func (s *slowStore) Create(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, error) {
+	if s.first.CompareAndSwap(false, true) {
+		close(s.begun)
+		<-s.goOn
+	}
+	return s.Tasks.Create(ctx, task, l)
+}
+
+// TestTheSystemGoesOnToTellAfterItHasLostWords has more files change, while one is taken, than Linux keeps words of.
+func TestTheSystemGoesOnToTellAfterItHasLostWords(t *testing.T) {
+	raw, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	most, bad := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || bad != nil || most > 100_000 {
+		t.Skip("the number of words that this system keeps is not known, or large")
+	}
+	r := newRig(t)
+	store := &slowStore{Tasks: r.Tasks, begun: make(chan struct{}), goOn: make(chan struct{})}
+	r.begin(store)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.files.Run(ctx) }()
+	const text = `{"type":"immediate","chat":"webhook:ops","text":"a"}`
+	r.write("first.json", text)
+	<-store.begun
+	a, b := r.write(".a", ""), filepath.Join(r.dir, ".b")
+	for range most/2 + 5000 { // a rename is two words
+		must(t, os.Rename(a, b))
+		a, b = b, a
+	}
+	close(store.goOn)
+	await := func(n int) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); len(r.tasks()) != n; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("there are %d tasks, want %d", len(r.tasks()), n)
+			}
+		}
+	}
+	for i := range 3 {
+		await(i + 1)
+		time.Sleep(50 * time.Millisecond) // the words of before are read
+		r.write(fmt.Sprintf("%d.json", i), text)
+	}
+	await(4)
+	cancel()
+	must(t, <-ended)
 }
 
 // TestTheSystemTellsOfANewFile runs on the clock and the file system of the machine.
