@@ -39,7 +39,8 @@ var floors = map[string]int{
 // suites are packages that only tests import: they may look at everything.
 var suites = map[string]bool{
 	"channels/channeltest": true, "channels/channeltest/line": true, "channels/telegram/telegramtest": true,
-	"bus/bustest": true, "storage/vfstest": true, "storage/seedtest": true,
+	"channels/mail/mailtest": true,
+	"bus/bustest":            true, "storage/vfstest": true, "storage/seedtest": true,
 	"storage/storagetest": true, "agent/llm/llmtest": true, "agent/llm/llmtest/cmd": true, "internal/apptest": true,
 }
 
@@ -81,6 +82,7 @@ var owners = map[string][]string{
 	"codeberg.org/readeck/go-readability":          {"internal/webpage"},
 	"github.com/JohannesKaufmann/html-to-markdown": {"internal/webpage"},
 	"charm.land":                                   {"channels/cli"},
+	"github.com/emersion":                          {"channels/mail", "channels/mail/mailtest"},
 	"github.com/ledongthuc/pdf":                    {"internal/pdftext"},
 	"github.com/yuin/goldmark": {
 		"internal/markdown", "channels/cli/markdown", "channels/markup",

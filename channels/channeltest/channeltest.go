@@ -40,6 +40,7 @@ const Chat = "room"
 type Subject struct {
 	Account channels.Account
 	Chat    string // the platform's id of the chat; empty: the constant
+	Thread  string // in which all of it is said; empty: none
 	// ID is the id under which something comes in that the suite calls by another; nil: it is the same.
 	ID func(id string) string
 	// Open makes the channel as a new process would, for the same account of the same platform.
@@ -172,7 +173,7 @@ func (r *rig) stored(id string) []corebot.Life {
 
 func (r *rig) key() corebot.Key {
 	return corebot.Key{
-		Agent: corebot.DefaultAgent, Channel: r.Account.Kind, Account: r.Account.Name, Chat: r.Chat,
+		Agent: corebot.DefaultAgent, Channel: r.Account.Kind, Account: r.Account.Name, Chat: r.Chat, Thread: r.Thread,
 	}
 }
 

@@ -1,0 +1,137 @@
+package mail_test
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	netmail "net/mail"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest"
+	"github.com/corebot/corebot/channels/mail"
+	"github.com/corebot/corebot/channels/mail/mailtest"
+)
+
+var account = channels.Account{Kind: "mail", Name: "main"}
+
+const ann = "ann@people.test"
+
+// platform is a server that ends with the test.
+func platform(t *testing.T) *mailtest.Server {
+	t.Helper()
+	s := mailtest.New()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// settings are those of the account on a server, with changes.
+func settings(s *mailtest.Server, change ...func(*mail.Settings)) mail.Settings {
+	all := mail.Network().Standard.(mail.Settings)
+	all.Address, all.Password, all.AuthServID = mailtest.Address, mailtest.Password, mailtest.AuthServID
+	all.IMAP, all.SMTP = s.IMAP(), s.SMTP()
+	for _, c := range change {
+		c(&all)
+	}
+	return all
+}
+
+// open makes the channel of an account.
+func open(t *testing.T, s mail.Settings) *mail.Channel {
+	t.Helper()
+	c, err := mail.New(s, channels.Site{
+		Account: account,
+		Log:     zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*mail.Channel)
+}
+
+// opened is a mail of the bot as its reader sees it.
+type opened struct {
+	to, text, page string
+	header         netmail.Header
+}
+
+func read(t *testing.T, m mailtest.Mail) (o opened) {
+	t.Helper()
+	got, err := netmail.ReadMessage(bytes.NewReader(m.Raw))
+	if err != nil {
+		t.Fatalf("%v in %s", err, m.Raw)
+	}
+	o.to, o.header = m.To, got.Header
+	media, params, err := mime.ParseMediaType(got.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded := func(r io.Reader) string {
+		text, err := io.ReadAll(quotedprintable.NewReader(r))
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSuffix(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n")
+	}
+	if media == "text/plain" {
+		o.text = decoded(got.Body)
+		return o
+	}
+	for parts := multipart.NewReader(got.Body, params["boundary"]); ; {
+		p, err := parts.NextRawPart()
+		if err != nil {
+			return o
+		}
+		if strings.HasPrefix(p.Header.Get("Content-Type"), "text/plain") {
+			o.text = decoded(p)
+		} else {
+			o.page = decoded(p)
+		}
+	}
+}
+
+// texts are the mails that an address got.
+func texts(t *testing.T, s *mailtest.Server, to string) (all []string) {
+	for _, m := range s.Sent() {
+		if m.To == to {
+			all = append(all, read(t, m).text)
+		}
+	}
+	return all
+}
+
+func TestMailKeepsTheGuaranteesOfAChannel(t *testing.T) {
+	for name, change := range map[string]func(*mail.Settings){
+		"copy to self":   func(*mail.Settings) {},
+		"copy by append": func(s *mail.Settings) { s.SentCopy = "append" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			channeltest.Run(t, func(t *testing.T) channeltest.Subject {
+				s, said := platform(t), &sync.Map{}
+				return channeltest.Subject{
+					Account: account, Chat: ann, Thread: "<thread@people.test>",
+					ID: func(id string) string {
+						if _, is := said.Load(id); is {
+							return "<" + id + "@people.test>"
+						}
+						return id
+					},
+					Open: func() channels.Channel { return open(t, settings(s, change)) },
+					Say: func(_ channels.Accepter, id, text string) {
+						s.Awaited()
+						said.Store(id, true)
+						s.Say(mailtest.Said{ID: id, Text: text, Headers: "References: <thread@people.test>\n"})
+					},
+					Shown: func() []string { return texts(t, s, ann) },
+					Cut:   s.Cut, Silence: s.Silence, Refuse: s.Refuse,
+				}
+			})
+		})
+	}
+}

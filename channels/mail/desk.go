@@ -1,0 +1,213 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"github.com/corebot/corebot/channels"
+)
+
+// desk is the connection on which sends look things up. One send has it at a time.
+type desk struct {
+	turn chan struct{}
+	m    *mailbox
+	stop context.CancelFunc
+}
+
+// atDesk does something on the connection, which ends if it fails or takes too long.
+func (c *Channel) atDesk(ctx context.Context, do func(m *mailbox) error) error {
+	select {
+	case c.desk.turn <- struct{}{}:
+		defer func() { <-c.desk.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.desk.m != nil {
+		err := c.lookUp(ctx, do)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	} // a connection that was idle for long may have ended
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	unbind := context.AfterFunc(ctx, stop)
+	m, err := c.login(life)
+	unbind()
+	if err != nil {
+		stop()
+		return err
+	}
+	c.desk.m, c.desk.stop = m, stop
+	return c.lookUp(ctx, do)
+}
+
+func (c *Channel) lookUp(ctx context.Context, do func(m *mailbox) error) (err error) {
+	m := c.desk.m
+	unbind := context.AfterFunc(ctx, func() { _ = m.Close() })
+	defer func() {
+		if !unbind() || err != nil {
+			c.desk.stop()
+			m.close()
+			c.desk.m = nil
+		}
+	}()
+	return m.within(slack, func() error { return do(m) })
+}
+
+// sentFolder is the folder of sent mails: that of the settings, or the one that the server names.
+func (c *Channel) sentFolder(m *mailbox) (string, error) {
+	if c.settings.Sent != "" {
+		return c.settings.Sent, nil
+	}
+	var options *imap.ListOptions
+	if m.Caps().Has(imap.CapSpecialUse) {
+		options = &imap.ListOptions{ReturnSpecialUse: true}
+	}
+	folders, err := m.List("", "*", options).Collect()
+	if err != nil {
+		return "", fmt.Errorf("list the folders: %w", err)
+	}
+	name := ""
+	for _, f := range folders {
+		for _, a := range f.Attrs {
+			if a == imap.MailboxAttrSent {
+				return f.Mailbox, nil
+			}
+		}
+		switch f.Mailbox {
+		case "Sent", "Sent Items", "Sent Messages", "INBOX.Sent":
+			name = f.Mailbox
+		}
+	}
+	if name == "" {
+		name = "Sent"
+		if err := m.Create(name, nil).Wait(); err != nil {
+			return "", fmt.Errorf("make the folder %q: %w", name, err)
+		}
+	}
+	return name, nil
+}
+
+// file puts a copy of a sent mail into the folder of sent mails.
+func (c *Channel) file(ctx context.Context, text []byte) error {
+	return c.atDesk(ctx, func(m *mailbox) error {
+		folder, err := c.sentFolder(m)
+		if err != nil {
+			return err
+		}
+		in := m.Append(folder, int64(len(text)), &imap.AppendOptions{Flags: []imap.Flag{imap.FlagSeen}})
+		_, err = in.Write(text)
+		err = errors.Join(err, in.Close())
+		if err != nil {
+			return err
+		}
+		_, err = in.Wait()
+		return err
+	})
+}
+
+// arrives is how long a copy of a mail that was taken may be on its way to the mailbox.
+const arrives = 8 * time.Second
+
+// Delivered implements [channels.Reconciler]: it looks for the mail in the mailbox, under its Message-ID. The server
+// takes the copy for the account itself in one with the mail, so the mail was sent if it is there. If not, it is looked
+// for again, because a copy can be on its way. A copy that Corebot files itself comes later than the mail: if that is
+// missing, nobody can tell.
+func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
+	id := c.names.of(o.Key, o.IdempotencyKey)
+	if c.isAbsent(id) {
+		return channels.Receipt{}, false, nil
+	}
+	until := time.Now().Add(arrives)
+	if by, bounded := ctx.Deadline(); bounded && by.Add(-2*time.Second).Before(until) {
+		until = by.Add(-2 * time.Second)
+	}
+	for {
+		shown := false
+		err := c.atDesk(ctx, func(m *mailbox) (err error) { shown, err = c.find(m, id); return err })
+		switch {
+		case err != nil:
+			return channels.Receipt{}, false, outOfReach(fmt.Errorf("look for a sent mail: %w", err))
+		case shown:
+			return channels.Receipt{IDs: []string{id}}, true, nil
+		case c.settings.SentCopy == copyAppend:
+			return channels.Receipt{}, false, fmt.Errorf("%w: there is no copy of the mail", channels.ErrMayBeShown)
+		case time.Now().After(until):
+			return channels.Receipt{}, false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return channels.Receipt{}, false, outOfReach(ctx.Err())
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// find looks for a mail of the account by its id. The folder of new mail comes first: from there a copy goes to the
+// other one.
+func (c *Channel) find(m *mailbox, id string) (bool, error) {
+	sent, err := c.sentFolder(m)
+	if err != nil {
+		return false, err
+	}
+	for _, folder := range []string{c.settings.Folder, sent} {
+		uids, err := m.withID(folder, id)
+		if err != nil {
+			return false, err
+		}
+		if len(uids) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// withID are the mails of a folder with a Message-ID.
+func (m *mailbox) withID(folder, id string) ([]imap.UID, error) {
+	if _, err := m.Select(folder, readOnly).Wait(); err != nil {
+		return nil, fmt.Errorf("open the folder %q: %w", folder, err)
+	}
+	found, err := m.UIDSearch(&imap.SearchCriteria{
+		Header: []imap.SearchCriteriaHeaderField{{Key: "Message-Id", Value: id}},
+	}, nil).Wait()
+	if err != nil {
+		return nil, fmt.Errorf("search the folder %q: %w", folder, err)
+	}
+	return found.AllUIDs(), nil
+}
+
+// subjectFor is the subject of the mail that a send answers. After a restart it is looked up in the mailbox. Without it
+// the answer has its own first line as its subject.
+func (c *Channel) subjectFor(ctx context.Context, o channels.Outbound) string {
+	for _, id := range []string{o.InReplyTo, o.Key.Thread} {
+		if subject, known := c.subject(id); known {
+			return subject
+		}
+	}
+	id := o.InReplyTo
+	if !isMessageID(id) {
+		id = o.Key.Thread
+	}
+	if !isMessageID(id) {
+		return ""
+	}
+	subject := ""
+	err := c.atDesk(ctx, func(m *mailbox) error {
+		uids, err := m.withID(c.settings.Folder, id)
+		if err != nil || len(uids) == 0 {
+			return err
+		}
+		h, err := m.head(imap.UIDSetNum(uids[0]))
+		subject = words(h.text("subject"))
+		return err
+	})
+	if err != nil {
+		c.site.Log.Debug().Err(err).Msg("the subject of a mail was not found")
+		return ""
+	}
+	c.remember(id, subject)
+	return subject
+}

@@ -1,0 +1,230 @@
+package mail_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/mail"
+	"github.com/corebot/corebot/channels/mail/mailtest"
+)
+
+// porter is a door that keeps what comes in.
+type porter struct {
+	mu     sync.Mutex
+	cursor corebot.Cursor
+	all    []channels.Incoming
+	seen   map[string]bool // by chat and id
+	given  int             // messages, with those that came again
+	alive  int
+	fail   error
+}
+
+func (p *porter) Accept(context.Context, channels.Incoming) (channels.Accepted, error) {
+	return channels.Accepted{}, errors.New("mail comes in batches")
+}
+
+func (p *porter) Cursor(context.Context) (corebot.Cursor, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cursor, nil
+}
+
+func (p *porter) AcceptBatch(_ context.Context, batch []channels.Incoming,
+	c corebot.Cursor,
+) (channels.AcceptedBatch, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail != nil {
+		return channels.AcceptedBatch{}, p.fail
+	}
+	if c.Moves != p.cursor.Moves {
+		return channels.AcceptedBatch{}, corebot.ErrCursorMoved
+	}
+	for _, in := range batch {
+		p.given++
+		if name := in.Chat + " " + in.Thread + " " + in.ID; !p.seen[name] {
+			p.seen[name] = true
+			p.all = append(p.all, in)
+		}
+	}
+	p.cursor = corebot.Cursor{Position: c.Position, Moves: c.Moves + 1}
+	return channels.AcceptedBatch{Messages: make([]channels.BatchResult, len(batch)), Cursor: p.cursor}, nil
+}
+
+func (p *porter) Alive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alive++
+}
+
+func (p *porter) texts() (all []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, in := range p.all {
+		all = append(all, in.Text())
+	}
+	return all
+}
+
+func newPorter() *porter { return &porter{seen: map[string]bool{}} }
+
+// run receives until the test calls what it returns.
+func run(t *testing.T, c channels.Channel, p *porter) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, p) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(10 * time.Second):
+			t.Error("it has not ended")
+			return nil
+		}
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); time.Sleep(2 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func TestOldMailIsLeftAloneAndNewMailComesWhileTheServerIdles(t *testing.T) {
+	s, p := platform(t), newPorter()
+	s.Say(mailtest.Said{Text: "from before"})
+	stop := run(t, open(t, settings(s, func(x *mail.Settings) { x.Poll = 10 * time.Minute })), p)
+	s.Awaited()
+	s.Say(mailtest.Said{Text: "one"})
+	until(t, "one is there", func() bool { return slices.Equal(p.texts(), []string{"one"}) })
+	until(t, "it is flagged, and the old one is not", func() bool { _, unseen := s.Count("INBOX"); return unseen == 1 })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	s.Say(mailtest.Said{Text: "two"})
+	run(t, open(t, settings(s)), p)
+	until(t, "two is there", func() bool { return slices.Equal(p.texts(), []string{"one", "two"}) })
+	if p.given != 2 {
+		t.Errorf("%d were given", p.given)
+	}
+}
+
+func TestAServerThatTellsNothingIsAskedAllTheSame(t *testing.T) {
+	s, p := platform(t), newPorter()
+	run(t, open(t, settings(s, func(x *mail.Settings) { x.Poll = time.Second })), p)
+	until(t, "it looks twice without news", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.alive >= 3 })
+}
+
+func TestAFolderThatIsNumberedAnewIsReadAgainAndNothingIsAnsweredTwice(t *testing.T) {
+	s, p := platform(t), newPorter()
+	s.Say(mailtest.Said{Text: "from before", At: time.Now().Add(-time.Hour)})
+	stop := run(t, open(t, settings(s)), p)
+	s.Awaited()
+	for i := range 3 {
+		s.Say(mailtest.Said{Text: fmt.Sprint(i)})
+	}
+	until(t, "all are there", func() bool { return len(p.texts()) == 3 })
+	_ = stop()
+	s.Say(mailtest.Said{Text: "in between"})
+	s.Say(mailtest.Said{Text: "long ago, and filed here today", At: time.Now().Add(-50 * time.Hour)})
+	s.Renumber()
+	run(t, open(t, settings(s)), p)
+	until(t, "the new one is there", func() bool { return slices.Contains(p.texts(), "in between") })
+	s.Say(mailtest.Said{Text: "after"})
+	until(t, "so are later ones", func() bool { return slices.Contains(p.texts(), "after") })
+	if got := p.texts(); len(got) != 5 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTheCursorStaysUntilTheMailsAreStored(t *testing.T) {
+	s, p := platform(t), newPorter()
+	stop := run(t, open(t, settings(s)), p)
+	s.Awaited()
+	_ = stop()
+	was := p.cursor
+	p.fail = errors.New("the disk is gone")
+	s.Say(mailtest.Said{Text: "one"})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := open(t, settings(s)).Run(ctx, p); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Fatalf("it ended with %v", err)
+	}
+	if _, unseen := s.Count("INBOX"); unseen != 1 || p.cursor != was {
+		t.Errorf("%d are not flagged, the cursor is %v", unseen, p.cursor)
+	}
+	p.fail = nil
+	run(t, open(t, settings(s)), p)
+	until(t, "it comes in", func() bool { return slices.Equal(p.texts(), []string{"one"}) })
+}
+
+func TestPoisonDoesNotHoldUpWhatIsBehindIt(t *testing.T) {
+	s, p := platform(t), newPorter()
+	run(t, open(t, settings(s)), p)
+	s.Awaited()
+	for _, raw := range []string{
+		"", "\r\n", "no header", "From: a@b, c@d\r\n\r\nx", "Content-Type: multipart/mixed; boundary=\"\r\n\r\n--",
+		strings.Repeat("x", 3<<20),
+	} {
+		s.Deliver([]byte(raw), time.Now())
+	}
+	s.Say(mailtest.Said{Text: "behind"})
+	until(t, "the good one is there", func() bool { return slices.Equal(p.texts(), []string{"behind"}) })
+}
+
+func TestCheckSaysWhatItHasFoundAndWhatIsWrong(t *testing.T) {
+	s := platform(t)
+	says, err := open(t, settings(s)).Check(t.Context())
+	if err != nil || says != mailtest.Address+", with 0 mails in INBOX" {
+		t.Errorf("%q %v", says, err)
+	}
+	s.Say(mailtest.Said{Text: "x"})
+	if says, err := open(t, settings(s)).Check(t.Context()); err != nil || !strings.Contains(says,
+		"was checked by authserv_id") {
+		t.Errorf("%q %v", says, err)
+	}
+	for wrong, change := range map[string]func(*mail.Settings){
+		"refuses user and password": func(x *mail.Settings) { x.Password = "wrong-password" },
+		"open the folder":           func(x *mail.Settings) { x.Folder = "Nowhere" },
+		"connect to":                func(x *mail.Settings) { x.IMAP = "127.0.0.1:1" },
+		"connect to 127.0.0.1:2":    func(x *mail.Settings) { x.SMTP = "127.0.0.1:2" },
+	} {
+		_, err := open(t, settings(s, change)).Check(t.Context())
+		if err == nil || !strings.Contains(err.Error(), wrong) || strings.Contains(err.Error(), "-password") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+	s := platform(t)
+	for wrong, change := range map[string]func(*mail.Settings){
+		"address":              func(x *mail.Settings) { x.Address = "Bot <bot@corebot.test>" },
+		"password":             func(x *mail.Settings) { x.Password = "" },
+		"imap":                 func(x *mail.Settings) { x.IMAP = "imap.example.org" },
+		"smtp":                 func(x *mail.Settings) { x.SMTP = "smtp.example.org:port" },
+		"authserv_id is empty": func(x *mail.Settings) { x.AuthServID = "" },
+		"authserv_id \"a b\"":  func(x *mail.Settings) { x.AuthServID = "a b" },
+		"folder":               func(x *mail.Settings) { x.Folder = "a\r\nb" },
+		"poll":                 func(x *mail.Settings) { x.Poll = time.Hour },
+	} {
+		if err := settings(s, change).Validate(); err == nil || !strings.HasPrefix(err.Error(), wrong) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
