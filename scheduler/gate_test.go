@@ -148,3 +148,42 @@ func TestATaskThatMustNotRunIsNeitherResumedNorRunNow(t *testing.T) {
 		}
 	}
 }
+
+// halfDamaged is a store of which one task cannot be read.
+type halfDamaged struct{ *rig }
+
+func (s halfDamaged) Page(context.Context, corebot.TaskFilter, string, int) ([]corebot.Task, string, error) {
+	return nil, "", errors.New("the database is malformed")
+}
+
+func (s halfDamaged) Due(ctx context.Context, now time.Time, after corebot.Task, limit int) ([]corebot.Task, error) {
+	found, err := s.rig.Due(ctx, now, after, limit)
+	for i, task := range found {
+		if task.ID == 1 {
+			found[i] = corebot.Task{ID: 1, NextRun: task.NextRun, Damaged: errors.New("the database is malformed")}
+		}
+	}
+	return found, err
+}
+
+func TestATaskThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, storage.Options{})
+		r.add(corebot.TaskInterval, "10m")
+		r.addTo("other", corebot.TaskInterval, "10m")
+		s, err := New(halfDamaged{r}, Options{})
+		must(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		for range 2 {
+			d := r.claim(11 * time.Minute)
+			if d.Message.Key.Chat != "other" {
+				t.Fatalf("the message %q of chat %q came", d.Message.ID, d.Message.Key.Chat)
+			}
+			r.end(d, answered)
+		}
+		cancel()
+		must(t, <-ended)
+	})
+}

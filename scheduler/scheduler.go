@@ -52,6 +52,8 @@ type Scheduler struct {
 	store    Store
 	opts     Options
 	last     time.Time    // the wall clock at the last pass
+	planned  bool         // the tasks were planned by this clock
+	planAt   time.Time    // when to try again to plan them
 	full     bool         // the last pass left due times for want of room
 	reached  corebot.Task // where the last pass stopped, because enough runs are under way; the zero task: it did not
 	stuckAt  time.Time    // when a pass last met tasks that stay due
@@ -103,6 +105,7 @@ const (
 	restShare  = 3                // the rest after a commit, as a multiple of its time, so that chats go on meanwhile
 	perPage    = 500              // tasks that are looked at together after the wall clock was set back
 	tolerance  = time.Second      // the wall clock is slewed by less
+	planAgain  = time.Minute      // after the tasks could not be planned anew
 	fullPause  = time.Second      // while enough runs are under way: a run that begins to wait gives no signal
 	stuckPause = time.Second      // between passes that meet tasks that stay due
 )
@@ -148,13 +151,10 @@ func (s *Scheduler) Overdue() (mark string) { return s.steps.Overdue("a pass") }
 
 // pass publishes all that is due, and says how long nothing more is to do; waits is false if no task is ever due.
 func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
-	err := s.heed(ctx)
-	var over error
-	var more bool
-	if err == nil {
-		if more, over, err = s.fireDue(ctx); err == nil && (!more || over != nil) {
-			s.tellRoom(over)
-		}
+	s.heed(ctx)
+	more, over, err := s.fireDue(ctx)
+	if err == nil && (!more || over != nil) {
+		s.tellRoom(over)
 	}
 	var next time.Time
 	if err == nil && over == nil && !more {
@@ -176,13 +176,25 @@ func (s *Scheduler) pass(ctx context.Context) (wait time.Duration, waits bool) {
 }
 
 // heed plans the due times anew after the wall clock was set back, and when the process begins. A clock that was far
-// ahead has moved the next due times of repeated tasks far into the future.
-func (s *Scheduler) heed(ctx context.Context) error {
+// ahead has moved the next due times of repeated tasks far into the future. Where that fails, such as by a damaged
+// page, the tasks run at the times that they have.
+func (s *Scheduler) heed(ctx context.Context) {
 	now := s.store.Now()
-	if !s.last.IsZero() && now.After(s.last.Add(-tolerance)) {
-		s.last = now
-		return nil
+	s.planned = s.planned && now.After(s.last.Add(-tolerance))
+	s.last = now
+	if s.planned || time.Now().Before(s.planAt) {
+		return
 	}
+	err := s.plan(ctx, now)
+	if s.planned = err == nil; s.planned || ctx.Err() != nil {
+		return
+	}
+	s.planAt = time.Now().Add(planAgain)
+	s.opts.Log.Error().Err(err).Int64("retry_ms", planAgain.Milliseconds()).
+		Msg("the due times of tasks could not be planned by the clock as it is now")
+}
+
+func (s *Scheduler) plan(ctx context.Context, now time.Time) error {
 	after := ""
 	for {
 		tasks, next, err := s.store.Page(ctx, corebot.TaskFilter{State: corebot.TaskActive}, after, perPage)
@@ -202,7 +214,6 @@ func (s *Scheduler) heed(ctx context.Context) error {
 			}
 		}
 		if after = next; after == "" {
-			s.last = now
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,43 @@ func (s *Tasks) Due(ctx context.Context, now time.Time, after corebot.Task, limi
 	if !after.NextRun.IsZero() {
 		place = after.NextRun.UnixMilli()
 	}
-	return s.list(ctx, dueTasks, now, place, after.ID, limit)
+	found, err := s.list(ctx, dueTasks, now, place, after.ID, limit)
+	if err == nil || ctx.Err() != nil || !ofSQLite(err) || !ofTheFile(err) {
+		return found, err
+	}
+	return s.dueOneByOne(ctx, now, place, after.ID, limit)
+}
+
+// duePlaces reads the index alone: the rows of some tasks cannot be read.
+var duePlaces = &query{`SELECT id, next_run FROM tasks INDEXED BY tasks_due WHERE state = 'active'
+	AND next_run IS NOT NULL AND next_run <= ?1 AND (next_run, id) > (?2, ?3) ORDER BY next_run, id LIMIT ?4 + 0`}
+
+// dueOneByOne is [Tasks.Due] where a part of the table is damaged. A task that cannot be read is given as damaged, so
+// that the others run.
+func (s *Tasks) dueOneByOne(ctx context.Context, now time.Time, place, id int64, limit int) (all []corebot.Task,
+	err error,
+) {
+	err = s.db.reader.each(ctx, duePlaces, func(row scanner) error {
+		var t corebot.Task
+		err := row.Scan(&t.ID, moment{&t.NextRun})
+		all = append(all, t)
+		return err
+	}, now, place, id, limit)
+	for i := range all {
+		if err != nil || ctx.Err() != nil {
+			return nil, errors.Join(err, ctx.Err())
+		}
+		found, bad := s.list(ctx, taskByID, all[i].ID)
+		switch {
+		case bad == nil && len(found) == 1:
+			all[i] = found[0]
+		case bad != nil && !(ofSQLite(bad) && ofTheFile(bad)):
+			return nil, bad
+		default:
+			all[i].Damaged = fmt.Errorf("task %d cannot be read: %w", all[i].ID, cmp.Or(bad, corebot.ErrNotFound))
+		}
+	}
+	return all, err
 }
 
 // runningTasks counts runs whose messages a worker has, or could have now: the heads of lanes that are leased or ready.

@@ -1,0 +1,46 @@
+package storage
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// TestADamagedPageOfTasksHoldsUpNoOtherTask: the task whose row cannot be read is told apart from the others.
+func TestADamagedPageOfTasksHoldsUpNoOtherTask(t *testing.T) {
+	dir, due := seeded(t), time.Now().Add(-time.Minute)
+	earlier(t, dir, func(db *DB) {
+		for _, word := range []string{"first", "damaged", "third"} { // each on a page of its own
+			_, err := NewTasks(db).Create(t.Context(), corebot.Task{
+				Key: testKey("chat"), Schedule: corebot.Schedule{Kind: corebot.TaskDaily, Spec: "08:30"},
+				Prompt: strings.Repeat(word+" ", 3000/len(word)), Context: corebot.TaskInChat, NextRun: due,
+			}, corebot.TaskLimits{})
+			must(t, err)
+		}
+	})
+	path := filepath.Join(dir, FileName)
+	file, err := os.ReadFile(path)
+	must(t, err)
+	row := bytes.LastIndex(file, []byte("damaged damaged")) / pageBytes * pageBytes
+	copy(file[row:row+pageBytes], bytes.Repeat([]byte{0xff}, pageBytes))
+	must(t, os.WriteFile(path, file, 0o600))
+
+	db := openTest(t, dir)
+	tasks := NewTasks(db)
+	found, err := tasks.Due(t.Context(), time.Now(), corebot.Task{}, 10)
+	must(t, err)
+	damaged := 0
+	for _, task := range found {
+		if task.Damaged != nil {
+			damaged++
+		}
+	}
+	if len(found) != 3 || damaged != 1 || found[1].Damaged == nil {
+		t.Errorf("of %d due tasks %d are damaged: %+v", len(found), damaged, found)
+	}
+}
