@@ -158,6 +158,7 @@ type Receipt struct {
 	Duplicate bool  // the same message was accepted before; nothing changed
 	Err       error // ErrConflict, ErrLaneFull, ErrOverloaded, ErrDiskFull; nothing changed
 	Stops     int64 // the life whose turn this message stops by [ModeInterrupt]; 0: none
+	Trace     Trace // of the publish; zero where nobody traces
 }
 
 // Cursor is how far an account of a channel has received. Position is the platform's own word for the place behind its

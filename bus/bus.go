@@ -125,7 +125,7 @@ func (b *Bus) Publish(ctx context.Context, m corebot.Message) (corebot.Receipt, 
 		receipts = []corebot.Receipt{{Err: err}}
 	}
 	b.metrics.received(m.Direction, receipts[0])
-	published(span, receipts[0])
+	published(span, &receipts[0])
 	b.offered(m.Direction, time.Since(began), receipts[0].Err)
 	if err := receipts[0].Err; err != nil {
 		return corebot.Receipt{}, err
@@ -160,9 +160,9 @@ func (b *Bus) Receive(ctx context.Context, batch corebot.Batch) ([]corebot.Recei
 	began := time.Now()
 	stored, next, err := b.store.Receive(ctx, fit, b.opts.Limits)
 	for i := range fit.Messages {
-		r := corebot.Receipt{Err: err}
+		r := &corebot.Receipt{Err: err}
 		if err == nil {
-			r = stored[i]
+			r = &stored[i]
 		}
 		b.offered(corebot.Inbound, time.Since(began), r.Err)
 		if spans != nil {
@@ -193,12 +193,13 @@ func (b *Bus) trace(messages []corebot.Message) []*trace.Span {
 	return spans
 }
 
-// published ends the span of a message that was offered.
-func published(s *trace.Span, r corebot.Receipt) {
+// published ends the span of a message that was offered, and notes it in the receipt.
+func published(s *trace.Span, r *corebot.Receipt) {
+	r.Trace = s.At()
 	if !s.Recorded() {
 		return
 	}
-	what := result(r)
+	what := result(*r)
 	if s.Text("corebot.result", what); r.Err != nil {
 		s.Fail(what)
 	}

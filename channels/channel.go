@@ -61,7 +61,8 @@ type Accepter interface {
 // Accepted says what became of an incoming message.
 type Accepted struct {
 	ID        string
-	Duplicate bool // accepted before; nothing changed
+	Duplicate bool          // accepted before; nothing changed
+	Trace     corebot.Trace `json:"-"`
 }
 
 // AcceptedBatch says what became of the messages of a batch, in their order.

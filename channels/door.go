@@ -103,7 +103,7 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	if late && err == nil && !r.Duplicate {
 		d.tellLate(ctx, m)
 	}
-	return Accepted{ID: in.ID, Duplicate: r.Duplicate}, d.episodes.busy(m.Key, err)
+	return Accepted{ID: in.ID, Duplicate: r.Duplicate, Trace: r.Trace}, d.episodes.busy(m.Key, err)
 }
 
 // message makes what is stored of an incoming message, if its sender may talk. late says that the message would have

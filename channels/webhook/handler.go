@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/signedpost"
+	"github.com/corebot/corebot/internal/trace"
 )
 
 const (
@@ -31,7 +32,6 @@ type handler struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
 	fault.Point("webhook", "serve")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path, method, serve := r.URL.Path, http.MethodGet, h.outbound
@@ -60,7 +60,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve = func(w http.ResponseWriter, r *http.Request) int { return p.write(w, hasBody(r)) }
 	}
 	status := serve(w, r)
-	h.metrics.count(path, status, time.Since(began))
+	h.metrics.count(path, status)
 }
 
 // fromPage refuses what a web page has somebody's browser send.
@@ -100,9 +100,11 @@ type accepted struct {
 }
 
 func (h *handler) post(w http.ResponseWriter, r *http.Request) int {
+	began := time.Now()
 	b := h.newBody(w, r)
 	defer h.release(b)
 	got, p := h.accept(r, b)
+	defer func() { trace.Observe(h.metrics.accepted, time.Since(began).Seconds(), got.Trace) }()
 	switch {
 	case p != nil:
 		return p.write(w, !b.whole)

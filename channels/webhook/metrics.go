@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -88,9 +87,6 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	return errors.Join(r.Register(m.requests), r.Register(m.accepted), r.Register(m.waiting), r.Register(m.refused))
 }
 
-func (m *metrics) count(path string, status int, took time.Duration) {
+func (m *metrics) count(path string, status int) {
 	m.requests.WithLabelValues(path, statusLabel(path, status)).Inc()
-	if path == pathPost {
-		m.accepted.Observe(took.Seconds())
-	}
 }

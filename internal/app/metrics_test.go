@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +163,7 @@ func TestEverySeriesIsThereFromTheStartAndTheyAreFew(t *testing.T) {
 		_, page := s.ask(t, "/metrics")
 		return strings.Contains(page, `corebot_turns_total{agent="main",end="answered"} 2`)
 	})
+	s.checkExemplars(t)
 	fetch(t, http.MethodGet, "http://"+s.WebhookAddr()+"/nowhere", "")
 	fetch(t, http.MethodGet, "http://"+s.WebhookAddr()+"/webhook/outbound?chatId=c-m1", "")
 	fetch(t, http.MethodPost, "http://"+s.WebhookAddr()+"/webhook", "{")
@@ -171,6 +174,54 @@ func TestEverySeriesIsThereFromTheStartAndTheyAreFew(t *testing.T) {
 			t.Errorf("%s has %d series, and had %d at the start", name, n, was)
 		}
 	}
+}
+
+// checkExemplars asks for OpenMetrics, as Prometheus does. The traces of the slow and the fast must be in it, and the
+// names of the series those that they have otherwise.
+func (s *served) checkExemplars(t *testing.T) {
+	t.Helper()
+	_, plain := s.ask(t, "/metrics")
+	open := s.openMetrics(t)
+	if strings.Contains(plain, "trace_id") || !strings.HasSuffix(open, "# EOF\n") {
+		t.Errorf("the plain page has exemplars, or the other one ends with %q", open[max(0, len(open)-100):])
+	}
+	for _, name := range []string{
+		"corebot_turn_seconds", "corebot_provider_seconds", "corebot_bus_message_seconds", "corebot_webhook_post_seconds",
+	} {
+		exemplar := regexp.MustCompile(`(?m)^` + name + `_bucket\{[^}]*\} [0-9]+ # \{trace_id="[0-9a-f]{32}"\} `)
+		if !exemplar.MatchString(open) {
+			t.Errorf("no bucket of %s has an exemplar", name)
+		}
+	}
+	names := func(page string) map[string]bool {
+		all := map[string]bool{}
+		for _, m := range regexp.MustCompile(`(?m)^([a-z_]+)[{ ]`).FindAllStringSubmatch(page, -1) {
+			all[m[1]] = true
+		}
+		return all
+	}
+	if want, got := names(plain), names(open); !maps.Equal(want, got) {
+		t.Errorf("the names are %v, want %v", got, want)
+	}
+}
+
+func (s *served) openMetrics(t *testing.T) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.ObservabilityAddr()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // read to its end
+	page, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
 }
 
 // describe is the page of the metrics of Corebot.
