@@ -186,7 +186,8 @@ func (s *served) checkExemplars(t *testing.T) {
 		t.Errorf("the plain page has exemplars, or the other one ends with %q", open[max(0, len(open)-100):])
 	}
 	for _, name := range []string{
-		"corebot_turn_seconds", "corebot_provider_seconds", "corebot_bus_message_seconds", "corebot_webhook_post_seconds",
+		"corebot_turn_seconds", "corebot_provider_seconds", "corebot_bus_message_seconds",
+		"corebot_webhook_post_seconds",
 	} {
 		exemplar := regexp.MustCompile(`(?m)^` + name + `_bucket\{[^}]*\} [0-9]+ # \{trace_id="[0-9a-f]{32}"\} `)
 		if !exemplar.MatchString(open) {
