@@ -61,7 +61,7 @@ func print(_ context.Context, traces ptrace.Traces) error {
 				if err := lines.Encode(map[string]any{
 					"trace": s.TraceID().String(), "span": s.SpanID().String(), "parent": s.ParentSpanID().String(),
 					"name": s.Name(), "kind": s.Kind().String(), "status": s.Status().Code().String(),
-					"took": s.EndTimestamp().AsTime().Sub(s.StartTimestamp().AsTime()).String(),
+					"took":       s.EndTimestamp().AsTime().Sub(s.StartTimestamp().AsTime()).String(),
 					"attributes": s.Attributes().AsRaw(), "resource": resource.Resource().Attributes().AsRaw(),
 					"scope": scope.Scope().Name(),
 				}); err != nil {
