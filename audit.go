@@ -177,6 +177,9 @@ func (w *AuditWalk) Begin(past int64, sum []byte, noted []PublishedHead) {
 	w.reach(past, sum)
 }
 
+// Begun says whether the walk has begun.
+func (w *AuditWalk) Begun() bool { return w.met != nil }
+
 func (w *AuditWalk) reach(event int64, sum []byte) {
 	w.hash = slices.Clone(sum)
 	w.Chain.Head = AuditHead{Event: event, Hash: hex.EncodeToString(sum)}

@@ -31,6 +31,7 @@ const (
 	NoticeContext     NoticeKind = "context"     // the model's context is small for this chat
 	NoticeTask        NoticeKind = "task"        // a scheduled task was paused
 	NoticeObjective   NoticeKind = "objective"   // a service level objective is missed, or kept again
+	NoticeAudit       NoticeKind = "audit"       // the audit trail is broken
 	NoticePairing     NoticeKind = "pairing"     // the code with which an admin lets the sender in, or that he did
 	NoticeTool        NoticeKind = "tool"        // a result that a tool shows to the chat itself
 )

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -208,6 +209,59 @@ var selectChain = &query{`SELECT c.past, c.hash,
 	COALESCE(e.outcome, ''), COALESCE(e.rule, ''),
 	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, '')
 	FROM audit_chain c LEFT JOIN audit_events e ON e.id > c.past WHERE c.id = 1 ORDER BY e.id`}
+
+// selectChainPart reads some events of the chain behind a place, as [selectChain] does.
+var selectChainPart = &query{strings.Replace(selectChain.sql, "audit_events e ON e.id > c.past",
+	`(SELECT * FROM audit_events WHERE id > MAX(?, (SELECT past FROM audit_chain WHERE id = 1)) ORDER BY id LIMIT ?) e`+
+		` ON e.id > c.past`, 1)}
+
+// VerifyPart goes on with a walk along the chain, for at most so many events, and says whether it has reached the head.
+// What retention has deleted meanwhile was on the way, or is not there any more: then the walk begins anew behind it.
+func (a *Audit) VerifyPart(ctx context.Context, walk *corebot.AuditWalk, most int) (done bool, err error) {
+	at := int64(0)
+	if walk.Begun() {
+		at = walk.Chain.Head.Event
+	}
+	numbers, read, looked := int64(0), 0, false
+	err = a.db.reader.whole(ctx, selectChainPart, func(s scanner) error {
+		var past link
+		var stored []byte
+		var is bool
+		e, err := scanEvent(s, &past.id, &past.hash, &numbers, &is, &stored)
+		if err != nil {
+			return err
+		}
+		if looked = true; !walk.Begun() || past.id > walk.Chain.Head.Event {
+			*walk = corebot.AuditWalk{}
+			walk.Begin(past.id, past.hash, nil)
+		}
+		if !is {
+			return nil
+		}
+		read++
+		r := recordOf(&e)
+		r.Hash = hex.EncodeToString(stored)
+		return walk.Step(r)
+	}, at, most)
+	if err == nil && !looked {
+		err = &corebot.BrokenChain{Why: "where it begins is not known"}
+	}
+	if err != nil || read == most {
+		return false, err
+	}
+	if at := walk.Chain.Head.Event; numbers > at {
+		return false, &corebot.BrokenChain{Event: at + 1, Why: fmt.Sprintf("events %d to %d are missing at its end",
+			at+1, numbers)}
+	}
+	return true, nil
+}
+
+// Tell sends a notice about the trail. One that was sent before is not sent again.
+func (a *Audit) Tell(ctx context.Context, notice corebot.Message) error {
+	return a.db.write(ctx, "audit.tell", func(t *tx) error {
+		return noticeTx(t, &pack([]corebot.Message{notice})[0], 0)
+	})
+}
 
 // Verify follows the chain from its beginning to its head. If the chain does not fit together, or is not the one of
 // which heads were published, the error is a [*corebot.BrokenChain]. It names the first head that does not hold, in the

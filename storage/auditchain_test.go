@@ -41,6 +41,45 @@ func wholeTrail(t testing.TB, db *DB) corebot.AuditChain {
 	return c
 }
 
+// inParts verifies the trail by two events at a time. between is called after each part.
+func inParts(t testing.TB, db *DB, between func()) (walk corebot.AuditWalk, err error) {
+	t.Helper()
+	for done := false; !done && err == nil; between() {
+		done, err = NewAudit(db).VerifyPart(t.Context(), &walk, 2)
+	}
+	return walk, err
+}
+
+func TestATrailIsVerifiedInPartsWhileItGrowsAndRetentionCutsItsBeginning(t *testing.T) {
+	dir := seeded(t)
+	db := openTest(t, dir)
+	if walk, err := inParts(t, db, func() {}); err != nil || walk.Chain.Events != 0 {
+		t.Errorf("an empty trail: %+v %v", walk.Chain, err)
+	}
+	writeEvents(t, db, "one", "two", "three", "four", "five")
+	more := []string{"six", "seven"}
+	walk, err := inParts(t, db, func() {
+		if len(more) > 0 {
+			writeEvents(t, db, more[0])
+			more = more[1:]
+		}
+	})
+	if whole := wholeTrail(t, db); err != nil || walk.Chain != whole || whole.Events != 7 {
+		t.Errorf("the walk is %+v %v, and the trail %+v", walk.Chain, err, whole)
+	}
+	cut := false
+	walk, err = inParts(t, db, func() {
+		if !cut {
+			cut = true
+			sideQuery(t, dir, `UPDATE audit_chain SET past = 4, hash = (SELECT hash FROM audit_events WHERE id = 4)`)
+			sideQuery(t, dir, `DELETE FROM audit_events WHERE id <= 4`)
+		}
+	})
+	if whole := wholeTrail(t, db); err != nil || walk.Chain != whole || whole.Past != 4 || whole.Events != 3 {
+		t.Errorf("behind a cut the walk is %+v %v, and the trail %+v", walk.Chain, err, whole)
+	}
+}
+
 func TestEventsFollowOneAnotherAcrossTransactionsFailuresAndProcesses(t *testing.T) {
 	dir := seeded(t)
 	db, err := Open(t.Context(), dir, Options{})
@@ -147,6 +186,13 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 			if _, err := NewAudit(db).Verify(t.Context(), noting(noted)); !errors.As(err, &broken) ||
 				broken.Event != c.broken || !strings.Contains(broken.Why, c.why) {
 				t.Errorf("got %v, want event %d: %s", err, c.broken, c.why)
+			}
+			if c.why == "the head that was noted is not there any more" { // the trail itself fits together
+				return
+			}
+			if _, err := inParts(t, db, func() {}); !errors.As(err, &broken) || broken.Event != c.broken ||
+				!strings.Contains(broken.Why, c.why) {
+				t.Errorf("in parts: got %v, want event %d: %s", err, c.broken, c.why)
 			}
 		})
 	}

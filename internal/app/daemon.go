@@ -189,7 +189,7 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 	if err != nil {
 		return operate.Reloaded{}, err
 	}
-	keep, err := a.upkeep.keeps(inForce, a.router, a.publishing(inForce))
+	keep, err := a.upkeep.keeps(inForce, a.router, a.publishing(inForce), a.verifying(inForce))
 	if err != nil {
 		return operate.Reloaded{}, err
 	}

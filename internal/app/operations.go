@@ -82,6 +82,7 @@ var (
 	_ operate.Audit        = (*storage.Audit)(nil)
 	_ operate.Witness      = auditKeys{}
 	_ witness.Trail        = (*storage.Audit)(nil)
+	_ witness.Chain        = (*storage.Audit)(nil)
 	_ operate.Chats        = (*storage.Chats)(nil)
 	_ operate.ChatSettings = (*storage.Chats)(nil)
 	_ operate.History      = (*storage.History)(nil)

@@ -245,6 +245,7 @@ var liveParts = map[string]string{
 	"observability.token": "rotate.txtar",
 	"budget.":             "TestAReloadChangesBudgetsAndWhereHeadsArePublished",
 	"audit.":              "TestAReloadChangesBudgetsAndWhereHeadsArePublished",
+	"audit.verify_every":  "TestTheTrailIsVerifiedAMinuteAfterTheStartAndThenEachPeriod",
 	"retention.":          "TestRetentionTakesOtherTimesFromTheNextPassOn",
 }
 

@@ -35,6 +35,7 @@ type upkeep struct {
 	search      *storage.SearchIndex
 	backups     *backup.Keeper
 	witness     *witness.Publisher
+	checker     *witness.Checker
 }
 
 // auditKeys makes keys that sign the heads of a home's audit trail.
@@ -69,6 +70,14 @@ func (a *App) publishing(c config.Config) witness.Options {
 	return o
 }
 
+// verifying says how often a process verifies the audit trail: only `corebot serve` does.
+func (a *App) verifying(c config.Config) time.Duration {
+	if !a.serves {
+		return 0
+	}
+	return c.Audit.VerifyEvery
+}
+
 // makeUpkeep makes it of the settings.
 func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	c := a.config
@@ -92,6 +101,15 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	heads := a.publishing(c)
 	heads.Log, heads.Metrics = a.log, r
 	if a.upkeep.witness, err = witness.New(c.Home, storage.NewAudit(a.Store), heads); err != nil {
+		return err
+	}
+	admins, err := adminChat(c.Admin)
+	if err != nil {
+		return err
+	}
+	if a.upkeep.checker, err = witness.NewChecker(storage.NewAudit(a.Store), witness.CheckOptions{
+		Every: a.verifying(c), Chat: admins, Log: a.log, Metrics: r,
+	}); err != nil {
 		return err
 	}
 	keep := retention(c)
@@ -125,7 +143,9 @@ func hasFiles(home string) func(corebot.Key) bool {
 
 // keeps gives the function that puts other settings of budgets, retention and published heads in place. All that can
 // fail has happened before.
-func (u upkeep) keeps(c config.Config, turns *router.Router, heads witness.Options) (apply func(), err error) {
+func (u upkeep) keeps(c config.Config, turns *router.Router, heads witness.Options,
+	verify time.Duration,
+) (apply func(), err error) {
 	caps, err := c.Budget.Caps()
 	if err != nil {
 		return nil, err
@@ -137,6 +157,7 @@ func (u upkeep) keeps(c config.Config, turns *router.Router, heads witness.Optio
 	return func() {
 		keep()
 		u.witness.Set(heads)
+		u.checker.Set(verify)
 		if turns != nil {
 			turns.SetBudget(caps)
 		}
@@ -152,6 +173,7 @@ func (u upkeep) services() []lifecycle.Service {
 		{Name: "search index", Run: u.search.Run},
 		{Name: "backups", Run: u.backups.Run},
 		{Name: "audit heads", Run: u.witness.Run},
+		{Name: "audit verification", Run: u.checker.Run},
 	}
 }
 

@@ -124,9 +124,10 @@ type Backup struct {
 	Keep  int           `mapstructure:"keep" min:"1"`
 }
 
-// Audit says how the heads of the audit trail are published.
+// Audit says how the heads of the audit trail are published, and how often the trail is verified.
 type Audit struct {
 	PublishEvery time.Duration `mapstructure:"publish_every" reload:"yes" min:"0s"`
+	VerifyEvery  time.Duration `mapstructure:"verify_every" reload:"yes" min:"0s"`
 	File         string        `mapstructure:"file" reload:"yes"`
 	URL          string        `mapstructure:"url" reload:"yes"`
 	Token        Secret        `mapstructure:"token" reload:"yes"`
@@ -285,7 +286,7 @@ func Defaults() Config {
 			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
 		Backup: Backup{Dir: "data/backups", Keep: 7},
-		Audit:  Audit{PublishEvery: time.Hour, File: "data/audit-heads.jsonl"},
+		Audit:  Audit{PublishEvery: time.Hour, VerifyEvery: 24 * time.Hour, File: "data/audit-heads.jsonl"},
 		Retention: Retention{
 			Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour,
 			Versions: 7 * 24 * time.Hour,

@@ -89,7 +89,7 @@ func TestADifferenceIsAppliedOrNeedsARestart(t *testing.T) {
 		"llm.base_url", "llm.api_key", "llm.model", "llm.offline", "llm.discover", "llm.timeout",
 		"llm.first_byte_timeout", "llm.idle_timeout", "llm.providers", "llm.prices", "llm.breaker_failures",
 		"llm.breaker_cool_down", "llm.context_tokens", "llm.output_tokens",
-		"audit.publish_every", "audit.file", "audit.url", "audit.token",
+		"audit.publish_every", "audit.verify_every", "audit.file", "audit.url", "audit.token",
 		"retention.messages", "retention.usage", "retention.audit", "retention.history", "retention.history_entries",
 		"retention.versions", "budget.chat_daily_tokens", "budget.chat_daily_cost", "budget.principal_daily_tokens",
 		"budget.principal_daily_cost", "budget.role_normal_daily_tokens", "budget.role_normal_daily_cost",
