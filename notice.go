@@ -34,6 +34,7 @@ const (
 	NoticeAudit       NoticeKind = "audit"       // the audit trail is broken
 	NoticePairing     NoticeKind = "pairing"     // the code with which an admin lets the sender in, or that he did
 	NoticeTool        NoticeKind = "tool"        // a result that a tool shows to the chat itself
+	NoticeChannel     NoticeKind = "channel"     // what Corebot cannot do in this chat of its network
 )
 
 // Notice says in data what the text of a notice says in words: what it is about, and what its reader can do. A channel

@@ -159,6 +159,12 @@ func (e entrance) AcceptBatch(ctx context.Context, batch []Incoming, c corebot.C
 	return a, err
 }
 
+// Admit implements [Door].
+func (e entrance) Admit(ctx context.Context, in Incoming) error {
+	e.of.fill(&in)
+	return e.FrontDoor.Admit(ctx, in)
+}
+
 // Alive implements [Door].
 func (e entrance) Alive() { e.of.alive() }
 

@@ -2,6 +2,8 @@ package channels
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"github.com/corebot/corebot"
@@ -64,4 +66,29 @@ func (r AccountRules) refusals() []string {
 		rules = append(rules, groupsOff)
 	}
 	return rules
+}
+
+// Admit says whether a sender may talk in a chat. A refusal is counted and audited as by Accept.
+func (d *FrontDoor) Admit(ctx context.Context, in Incoming) error {
+	key, err := d.key(in)
+	if err != nil {
+		return err
+	}
+	return d.admit(ctx, corebot.Message{
+		ID: in.ID, Direction: corebot.Inbound, Kind: corebot.KindHeard, Key: key, Parts: corebot.TextPart("asks"),
+		Sender:     corebot.Principal{Channel: in.Channel, Account: in.Account, ID: in.SenderID},
+		SenderName: in.SenderName, Envelope: in.Envelope,
+	})
+}
+
+// tellOnce tells a chat what Corebot cannot follow there: see [Incoming]. The id of the notice is of its words, so that
+// the chat is told once, also after a restart.
+func (d *FrontDoor) tellOnce(ctx context.Context, m corebot.Message, words string) {
+	sum := sha256.Sum256([]byte(words))
+	notice := corebot.TextNotice(m.Key, corebot.OwnID("channel", fmt.Sprintf("%x", sum[:8])), "", words,
+		corebot.Notice{Kind: corebot.NoticeChannel})
+	if _, err := d.bus.Publish(ctx, notice); err != nil && !errors.Is(err, corebot.ErrConflict) {
+		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).
+			Msg("a chat was not told of what Corebot cannot follow there")
+	}
 }

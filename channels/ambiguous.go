@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -45,9 +47,37 @@ func (r *run) mayBeShown(d corebot.Delivery, why string) (out corebot.Outcome, h
 	return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: why}, r.onAmbiguous == Hold
 }
 
-// tried says whether the first piece that is to be sent may have been sent before. A wait for a rate counts as a try: a
-// server in between can refuse what the platform has taken.
-func tried(d corebot.Delivery) bool { return d.Attempt > 1 || d.Run > 1 || d.Lost > 0 || d.Limited > 0 }
+// doubts are the messages of which an earlier send may have shown something. The lane forgets a lost lease as soon as
+// the message waits, so this process remembers it. A message that was accepted before this process began is in doubt,
+// too: an earlier process may have begun it. So is one that was accepted later than now, by a clock that was set back.
+// There are at most as many as lanes.
+type doubts struct {
+	began time.Time
+	mu    sync.Mutex
+	lives map[int64]struct{}
+}
+
+// about says whether a message is in doubt. A wait for a rate counts as a try: a server in between can refuse what the
+// platform has taken.
+func (x *doubts) about(d corebot.Delivery, now time.Time) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if d.Attempt > 1 || d.Run > 1 || d.Lost > 0 || d.Limited > 0 || !d.PublishedAt.After(x.began) ||
+		d.PublishedAt.After(now) {
+		x.lives[d.Life] = struct{}{}
+	}
+	_, is := x.lives[d.Life]
+	return is
+}
+
+// settled forgets a message that has ended.
+func (x *doubts) settled(d corebot.Delivery, o corebot.Outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if o.Verb == corebot.Done || o.Verb == corebot.Dead {
+		delete(x.lives, d.Life)
+	}
+}
 
 // delivered asks the platform for a piece that may be shown already. A platform that cannot tell leaves the choice to
 // the settings.
@@ -64,10 +94,23 @@ func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Ou
 		}
 		return Receipt{}, false, nil
 	case err != nil:
-		return Receipt{}, false, fmt.Errorf("ask whether the message was shown: %w", err)
+		return Receipt{}, false, unanswered(err)
 	}
 	r.reconciled.WithLabelValues(r.kind, said(shown)).Inc()
 	return receipt, shown, nil
+}
+
+// unansweredWait is how long a message waits whose platform did not say whether it is shown.
+const unansweredWait = 5 * time.Second
+
+// unanswered is the error of a question that was not answered. The message waits, however long, unless the platform
+// has said what else is to be done: it uses up no attempts while the platform is away.
+func unanswered(err error) error {
+	err = fmt.Errorf("ask whether the message was shown: %w", err)
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
+		return err
+	}
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unansweredWait, Err: err}
 }
 
 func said(shown bool) string {

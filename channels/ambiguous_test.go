@@ -47,7 +47,7 @@ func TestAPlatformThatCanBeAskedShowsAMessageOnceAfterACrash(t *testing.T) {
 				}
 				o.run(t, p)
 				pass(time.Second)
-				if got := p.texts("a"); !slices.Equal(got, []string{"hello", "world"}) || p.questions != 1 {
+				if got := p.texts("a"); !slices.Equal(got, []string{"hello", "world"}) || p.questions != 2 {
 					t.Errorf("after %d questions the chat shows %q", p.questions, got)
 				}
 				life := o.life(t, "1")
@@ -55,7 +55,7 @@ func TestAPlatformThatCanBeAskedShowsAMessageOnceAfterACrash(t *testing.T) {
 				if found != shown || life.End != corebot.EndSent {
 					t.Errorf("it ended %q with the steps %+v", life.End, life.Steps)
 				}
-				if n := o.counted(t, "corebot_outbox_reconciled_total"); n != 1 {
+				if n := o.counted(t, "corebot_outbox_reconciled_total"); n != 2 {
 					t.Errorf("%v questions were counted", n)
 				}
 				if n := o.counted(t, "corebot_outbox_ambiguous_total"); n != 0 {
@@ -112,7 +112,7 @@ func TestAPieceThatIsFoundShorterGoesOnWhereItEnds(t *testing.T) {
 	})
 }
 
-func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedAgain(t *testing.T) {
+func TestAPlatformThatCannotTellLeavesTheChoiceToTheSettings(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails error
 		on    channels.OnAmbiguous
@@ -120,7 +120,6 @@ func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedAgain(t *testing.T) {
 		end   corebot.End
 		count float64
 	}{
-		"it cannot be reached":                  {errors.New("down"), "", 0, corebot.EndDead, 0},
 		"it cannot tell, and the send is held":  {channels.ErrMayBeShown, channels.Hold, 0, corebot.EndDead, 1},
 		"it cannot tell, and the send is again": {channels.ErrMayBeShown, channels.Resend, 1, corebot.EndSent, 1},
 	} {
@@ -139,6 +138,34 @@ func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedAgain(t *testing.T) {
 				if n := o.counted(t, "corebot_outbox_ambiguous_total"); len(p.texts("a")) != c.sent ||
 					life.End != c.end || n != c.count {
 					t.Errorf("%d sends, %v ambiguous; it ended %q, %q", len(p.texts("a")), n, life.End, life.Reason)
+				}
+			})
+		})
+	}
+}
+
+func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedUntilItDoes(t *testing.T) {
+	for name, fails := range map[string]error{
+		"an error": errors.New("down"), "no answer": &corebot.Failure{Err: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				before := newOutbox(t, dir, "")
+				before.enqueue(t, "a", "1", "hello")
+				before.claim(t)
+				before.Crash()
+				o := newOutbox(t, dir, "")
+				p := &asked{platform: &platform{}, fails: fails}
+				o.run(t, p)
+				pass(5 * time.Minute)
+				if life := o.life(t, "1"); len(p.texts("a")) != 0 || life.End != "" || life.Attempts != 0 {
+					t.Errorf("it ended %q after %d attempts", life.End, life.Attempts)
+				}
+				p.fails = nil
+				pass(time.Minute)
+				if got := p.texts("a"); !slices.Equal(got, []string{"hello"}) {
+					t.Errorf("the chat shows %q", got)
 				}
 			})
 		})

@@ -79,6 +79,9 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 	switch {
 	case err != nil:
 		return t.refused(i, m, err)
+	case in.Tell != "":
+		t.tell = append(t.tell, func(ctx context.Context) { t.door.tellOnce(ctx, m, in.Tell) })
+		return nil
 	case m.Direction != corebot.Control:
 		t.waiting, t.places = append(t.waiting, m), append(t.places, i)
 		return nil
@@ -182,5 +185,26 @@ func (d *FrontDoor) tell(ctx context.Context, m corebot.Message, kind corebot.No
 	if _, err := d.bus.Publish(ctx, notice); err != nil {
 		d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).
 			Msg("a chat was not told of a message that is not answered")
+	}
+}
+
+// AcceptAll gives a door any number of messages, in several batches if need be, and moves the cursor to a position with
+// the last of them. After an error the cursor of the result is that to go on with: it has kept its position.
+func AcceptAll(ctx context.Context, door Door, all []Incoming, c corebot.Cursor, to string) (AcceptedBatch, error) {
+	taken := AcceptedBatch{Cursor: c}
+	for {
+		n := min(len(all), corebot.MaxBatch)
+		next := taken.Cursor
+		if n == len(all) {
+			next = next.To(to)
+		}
+		batch, err := door.AcceptBatch(ctx, all[:n], next)
+		if err != nil {
+			return taken, err
+		}
+		taken.Messages, taken.Cursor = append(taken.Messages, batch.Messages...), batch.Cursor
+		if all = all[n:]; len(all) == 0 {
+			return taken, nil
+		}
 	}
 }

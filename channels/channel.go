@@ -49,6 +49,9 @@ type Door interface {
 	Accept(ctx context.Context, m Incoming) (Accepted, error)
 	Cursor(ctx context.Context) (corebot.Cursor, error)
 	AcceptBatch(ctx context.Context, batch []Incoming, c corebot.Cursor) (AcceptedBatch, error)
+	// Admit says whether a sender may talk in a chat, as Accept would, with nil, [ErrNotPaired] or another error. It is
+	// for what is no message, such as an invitation. No code is given.
+	Admit(ctx context.Context, m Incoming) error
 	// Alive notes that the platform has answered, when it had nothing to say: see [Periodic].
 	Alive()
 }
@@ -91,8 +94,8 @@ type Idempotent interface {
 
 // Reconciler is the ability of a channel that can look up whether a send was shown. Delivered is asked before a send is
 // made again that was tried before, with what Send would get. If the send is shown, the receipt is that which Send
-// would have given. An error leaves the question open, and is handled as one of Send that has shown nothing. An error
-// that wraps [ErrMayBeShown] says that the platform cannot tell: then OnAmbiguous decides.
+// would have given. An error leaves the question open: the message waits, and uses up no attempt. An error that wraps
+// [ErrMayBeShown] says that the platform cannot tell: then OnAmbiguous decides.
 type Reconciler interface {
 	Delivered(ctx context.Context, o Outbound) (r Receipt, shown bool, err error)
 }
@@ -183,6 +186,10 @@ type Incoming struct {
 
 	// Trace is what has caused the message, if its sender says so and may; see [corebot.ParseTraceparent].
 	Trace corebot.Trace `json:"-"`
+
+	// Tell says that the sender did something that Corebot cannot follow, such as to write an encrypted message. The
+	// chat is told in these words, once. Nothing else becomes of it.
+	Tell string `json:"-"`
 
 	// Interactive says that a person wrote the message, at a terminal or in a chat. Only such a message can approve a
 	// call. It counts only on channels of a kind with [Kind.People].

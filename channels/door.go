@@ -99,6 +99,10 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
+	if in.Tell != "" {
+		d.tellOnce(ctx, m, in.Tell)
+		return Accepted{ID: in.ID}, nil
+	}
 	r, err := d.publish(ctx, m)
 	if late && err == nil && !r.Duplicate {
 		d.tellLate(ctx, m)
@@ -194,7 +198,11 @@ func (d *FrontDoor) admit(ctx context.Context, m corebot.Message) error {
 	if decision.Rule == policy.RuleNotPaired {
 		d.pair(ctx, m)
 	}
-	return corebot.WithHint(fmt.Errorf("%w: %s", ErrNotAdmitted, decision.Reason), admitting(decision.Rule))
+	refusal := ErrNotAdmitted
+	if decision.Rule == policy.RuleNotPaired {
+		refusal = ErrNotPaired
+	}
+	return corebot.WithHint(fmt.Errorf("%w: %s", refusal, decision.Reason), admitting(decision.Rule))
 }
 
 // note leaves a row in the audit, unless there are many of late: a flood of strangers must not fill it, nor the disk.
@@ -216,6 +224,9 @@ func (d *FrontDoor) note(ctx context.Context, m corebot.Message, decision policy
 // ErrNotAdmitted says that a sender may not talk in a chat. Nothing of the message was stored. A channel that can
 // answer without the chat says so there; one that cannot is silent, so that strangers get no word out of it.
 var ErrNotAdmitted = fmt.Errorf("%w: this sender may not talk here", corebot.ErrInvalid)
+
+// ErrNotPaired is [ErrNotAdmitted] for a sender whom an admin can still let in: see [policy.AccessPairing].
+var ErrNotPaired = fmt.Errorf("%w", ErrNotAdmitted)
 
 // admitting says what an operator can do about a refusal.
 func admitting(rule string) string {

@@ -344,3 +344,73 @@ func TestATimeOfDeliveryIsCheckedAndKeptToTheMillisecond(t *testing.T) {
 		}
 	}
 }
+
+func TestAChatIsToldOnceWhatCorebotCannotFollow(t *testing.T) {
+	k, front := newDoor(t, policy.AccessAllowlist, apptest.Channel+":acc:alice")
+	door := front.At(account)
+	cursor := corebot.Cursor{}
+	for i, sender := range []string{"alice", "mallory", "alice"} {
+		in := inLane(fmt.Sprint(i), "a", "")
+		in.SenderID, in.Parts, in.Tell = sender, nil, "I cannot read this."
+		if sender == "mallory" {
+			in.Chat = "b"
+		}
+		other := inLane(fmt.Sprint("m", i), fmt.Sprint("c", i), "x")
+		b, err := door.AcceptBatch(t.Context(), []channels.Incoming{in, other}, cursor.To(fmt.Sprint(i)))
+		if err != nil || (b.Messages[0].Err == nil) != (sender == "alice") {
+			t.Fatalf("%s: %+v, %v", sender, b.Messages, err)
+		}
+		cursor = b.Cursor
+	}
+	if _, err := door.Accept(t.Context(), channels.Incoming{
+		ID: "9", Chat: "a", SenderID: "alice", Tell: "I cannot read this.",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	told, err := k.Bus.Claim(t.Context(), corebot.OutboundPool(apptest.Channel), 10)
+	if err != nil || len(told) != 1 || told[0].Message.Text() != "I cannot read this." ||
+		told[0].Message.Key.Chat != "a" || told[0].Message.Notice.Kind != corebot.NoticeChannel {
+		t.Errorf("the chats are told %+v, %v", told, err)
+	}
+	if lives, err := k.Lives.Find(t.Context(), "0"); err != nil || len(lives) != 0 {
+		t.Errorf("the event is stored as %+v, %v", lives, err)
+	}
+}
+
+func TestADoorSaysWhoMayTalkWithoutAMessage(t *testing.T) {
+	for sender, c := range map[string]struct {
+		rule policy.AccessRule
+		want error
+	}{
+		"alice":   {policy.AccessAllowlist, nil},
+		"mallory": {policy.AccessAllowlist, channels.ErrNotAdmitted},
+		"eve":     {policy.AccessPairing, channels.ErrNotPaired},
+	} {
+		t.Run(sender, func(t *testing.T) {
+			k, front := newDoor(t, c.rule, apptest.Channel+":acc:alice")
+			err := front.At(account).Admit(t.Context(), channels.Incoming{ID: "i", Chat: "a", SenderID: sender})
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("it says %v", err)
+			}
+			if lives, err := k.Lives.Find(t.Context(), "i"); err != nil || len(lives) != 0 {
+				t.Errorf("it is stored as %+v, %v", lives, err)
+			}
+		})
+	}
+}
+
+func TestManyMessagesMoveTheCursorWithTheLastOfThem(t *testing.T) {
+	_, front := newDoor(t, policy.AccessOpen)
+	door := front.At(account)
+	var all []channels.Incoming
+	for i := range 2*corebot.MaxBatch + 10 {
+		all = append(all, inLane(fmt.Sprint(i), fmt.Sprint("chat", i), "x"))
+	}
+	taken, err := channels.AcceptAll(t.Context(), door, all, corebot.Cursor{}, "end")
+	if err != nil || len(taken.Messages) != len(all) || taken.Cursor.Position != "end" || taken.Cursor.Moves != 3 {
+		t.Errorf("%d results, %+v, %v", len(taken.Messages), taken.Cursor, err)
+	}
+	if now, err := door.Cursor(t.Context()); err != nil || now != taken.Cursor {
+		t.Errorf("the cursor is %+v, %v", now, err)
+	}
+}

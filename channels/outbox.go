@@ -117,6 +117,7 @@ func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
 	o.underWay.WithLabelValues(kind) // shown from the start, as the others
 	o.ambiguous.WithLabelValues(kind)
 	r := &run{Outbox: o, kind: kind, accounts: map[string]*watched{}, places: newPlaces()}
+	r.doubts = &doubts{began: time.Now(), lives: map[int64]struct{}{}}
 	for _, e := range accounts {
 		r.accounts[e.Name] = e
 		r.known(e.Channel)
@@ -139,6 +140,7 @@ type run struct {
 	kind     string
 	accounts map[string]*watched // by name
 	places   *places
+	doubts   *doubts
 	sends    sync.WaitGroup
 }
 
@@ -224,6 +226,7 @@ func (r *run) begin(ctx context.Context, d corebot.Delivery) {
 func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() corebot.Outcome) {
 	log := r.log.With().Str("channel", r.kind).Str("account", d.Message.Key.Account).Str("chat",
 		d.Message.Key.String()).Str("message_id", d.Message.ID).Logger()
+	r.doubts.about(d, time.Now())
 	if t := d.Message.Trace; t.Sampled {
 		log = log.With().Str("trace_id", t.IDText()).Logger()
 	}
@@ -236,6 +239,7 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 			"a message was handled and could not be settled; it is handled again when its lease ends")
 		return
 	}
+	r.doubts.settled(d, outcome)
 	switch outcome.Verb {
 	case corebot.Dead:
 		log.Error().Str("reason", outcome.Reason).Str("error",

@@ -47,6 +47,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	whole := OutboundOf(d.Message, channel)
 	text := whole.Text()
 	resumed, _ := resumeAt(d, channel)
+	doubt := r.doubts.about(d, time.Now())
 	for from, n := resumed, len(d.Journal); ; n++ {
 		if from > resumed && ctx.Err() != nil {
 			return nil, corebot.ErrShutdown
@@ -54,7 +55,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		piece, to := nextPart(text, from, limit)
 		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
 		fault.Point("send", "before")
-		receipt, err := r.sendPiece(kept, d, channel, s, whole.piece(piece, from, to), from == resumed && tried(d))
+		receipt, err := r.sendPiece(kept, d, channel, s, whole.piece(piece, from, to), from == resumed && doubt)
 		if reached := receipt.reached(piece, err); reached < len(piece) {
 			to = from + reached
 		}
@@ -78,9 +79,9 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	}
 }
 
-// sendPiece gives one Send its slot, and asks first whether a piece that was tried before is shown. It turns a panic of
+// sendPiece gives one Send its slot, and asks first whether a piece in doubt is shown. It turns a panic of
 // a channel into this message's failure: the process must not die of it again and again.
-func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, tried bool) (
+func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, doubt bool) (
 	receipt Receipt, err error,
 ) {
 	ctx, end := s.begin(kept)
@@ -94,7 +95,7 @@ func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if tried {
+	if doubt {
 		if receipt, shown, err := r.delivered(ctx, d, c, o); shown || err != nil {
 			return receipt, err
 		}

@@ -10,6 +10,7 @@
 //   - A reply is shown in its chat once, whole and in order, however long it is.
 //   - A send that the platform refuses for its rate is tried again.
 //   - What has the same idempotency key is shown once, if the channel says so.
+//   - A send of unknown end is found again, if the channel can look, and no other is taken for it.
 //   - A send ends soon after its context, and a run after its own.
 //   - A connection that breaks is made anew, and loses nothing.
 //
@@ -18,6 +19,7 @@ package channeltest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,7 @@ func Run(t *testing.T, subject func(t *testing.T) Subject) {
 		{"A reply is shown in its chat once, whole and in order.", isShown},
 		{"A send that the platform refuses for its rate is tried again.", isTriedAgain},
 		{"What has the same idempotency key is shown once.", isShownOnce},
+		{"A send of unknown end is found again.", isFound},
 		{"A send ends soon after its context.", sendEnds},
 		{"A connection that breaks is made anew.", isMadeAnew},
 	} {
@@ -308,6 +311,32 @@ func isShownOnce(r *rig) {
 	}
 	if got := r.Shown(); !slices.Equal(got, []string{"hello"}) {
 		r.t.Errorf("the chat shows %q", got)
+	}
+}
+
+func isFound(r *rig) {
+	asked, can := r.channel.(channels.Reconciler)
+	if !can {
+		r.t.Skip("the channel cannot look up what the platform shows")
+	}
+	o := channels.Outbound{
+		ID: "r1", IdempotencyKey: "r1", Key: r.key(), Kind: corebot.KindReply, Parts: corebot.TextPart("hello"),
+		CreatedAt: time.Now(),
+	}
+	sent, err := r.channel.Send(r.t.Context(), o)
+	r.must(err)
+	later := o
+	later.ID, later.IdempotencyKey, later.CreatedAt = "r2", "r2", time.Now()
+	for _, c := range []channels.Reconciler{asked, r.Open().(channels.Reconciler)} { // and in another process
+		found, shown, err := c.Delivered(r.t.Context(), o)
+		r.must(err)
+		if !shown || len(sent.IDs) == 0 || !slices.Equal(found.IDs, sent.IDs) || found.Reached != sent.Reached {
+			r.t.Errorf("what was sent as %+v is found as %+v, %v", sent, found, shown)
+		}
+		found, shown, err = c.Delivered(r.t.Context(), later)
+		if shown || err != nil && !errors.Is(err, channels.ErrMayBeShown) { // it cannot tell
+			r.t.Errorf("what was never sent is found as %+v, %v, %v", found, shown, err)
+		}
 	}
 }
 

@@ -59,6 +59,8 @@ func (p *porter) AcceptBatch(_ context.Context, batch []channels.Incoming,
 	return channels.AcceptedBatch{Messages: make([]channels.BatchResult, len(batch)), Cursor: p.cursor}, nil
 }
 
+func (p *porter) Admit(context.Context, channels.Incoming) error { return nil }
+
 func (p *porter) Alive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

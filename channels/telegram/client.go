@@ -6,13 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -22,13 +18,9 @@ import (
 
 // client makes requests to the Bot API.
 type client struct {
-	base  string // with the token
-	token string
-	http  *http.Client
+	base string // with the token
+	wire *channels.Wire
 }
-
-// maxAnswer bounds what is read of an answer. A fetch of updates has about 4 MiB at most.
-const maxAnswer = 16 << 20
 
 // maxReason bounds what is kept of the platform's words, in bytes.
 const maxReason = 500
@@ -77,37 +69,24 @@ var (
 		"end the other program, or give each a bot of its own")
 )
 
-// unsent is how long a message waits that could not be sent for a reason that is not its own.
-const unsent = 15 * time.Second
-
 // call makes one request. Its error is a [*corebot.Failure].
 func call[T any](ctx context.Context, c *client, method string, args map[string]any) (result T, err error) {
 	body, err := json.Marshal(args)
 	if err != nil {
 		return result, fmt.Errorf("write the request %s: %w", method, err)
 	}
-	var written atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }})
-	r, err := http.NewRequestWithContext(traced, http.MethodPost, c.base+method, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+method, bytes.NewReader(body))
 	if err != nil {
-		return result, c.hidden(err)
+		return result, c.wire.Hidden(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	response, err := c.http.Do(r)
+	response, err := c.wire.Do(ctx, method, r)
 	if err != nil {
-		return result, c.broken(method, err, written.Load())
-	}
-	defer func() { _ = response.Body.Close() }() // it is read, or given up
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err != nil {
-		return result, c.broken(method, err, true)
-	}
-	if len(text) > maxAnswer {
-		return result, fmt.Errorf("the answer to %s is longer than %d bytes", method, maxAnswer)
+		return result, err
 	}
 	var a answer[T]
-	if err := json.Unmarshal(text, &a); err != nil || !a.OK && a.Description == "" {
-		return result, c.strange(method, response.StatusCode, err)
+	if err := json.Unmarshal(response.Body, &a); err != nil || !a.OK && a.Description == "" {
+		return result, c.wire.Strange(method, response.Status, err)
 	}
 	if !a.OK {
 		return result, a.failure(method)
@@ -126,51 +105,19 @@ func (a answer[T]) failure(method string) error {
 	case a.Code == http.StatusTooManyRequests || after > 0:
 		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: after, Err: r}
 	case a.Code == http.StatusUnauthorized:
-		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unsent, Err: fmt.Errorf("%w; %w", revoked, r)}
+		return &corebot.Failure{
+			Class:      corebot.Cancelled,
+			RetryAfter: channels.Unsent,
+			Err:        fmt.Errorf("%w; %w", revoked, r),
+		}
 	case a.Code == http.StatusConflict && r.says("webhook"):
 		return &corebot.Failure{Err: fmt.Errorf("%w; %w", hooked, r)}
 	case a.Code == http.StatusConflict:
 		return &corebot.Failure{Err: fmt.Errorf("%w; %w", twice, r)}
 	case a.Code >= http.StatusInternalServerError:
-		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: unsent, Err: r}
+		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: channels.Unsent, Err: r}
 	}
 	return &corebot.Failure{Class: corebot.Permanent, Err: r}
-}
-
-// strange is an answer that is not the platform's: of a proxy, or of something else at the address.
-func (c *client) strange(method string, status int, err error) error {
-	failed := fmt.Errorf("%s was answered by something that is not the Bot API: %s", method, http.StatusText(status))
-	if err != nil && status == http.StatusOK {
-		failed = fmt.Errorf("%w: %w", failed, err)
-	}
-	if status >= http.StatusInternalServerError { // the platform is out of order
-		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: unsent, Err: failed}
-	}
-	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unsent, Err: corebot.WithHint(failed,
-		"look at channels.telegram.ACCOUNT.api_url, and at what stands between")}
-}
-
-// broken is a request without an answer. If nothing of it was written, it has not taken effect.
-func (c *client) broken(method string, err error, written bool) error {
-	err = c.hidden(err)
-	if !written {
-		err = fmt.Errorf("the Bot API cannot be reached for %s: %w", method, err)
-		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unsent, Err: corebot.WithHint(err,
-			"look at the network, and at channels.telegram.ACCOUNT.api_url")}
-	}
-	err = fmt.Errorf("the Bot API did not answer %s; %w: %w", method, channels.ErrMayBeShown, err)
-	return &corebot.Failure{Err: err}
-}
-
-// hidden is an error without the address of the request, which has the token.
-func (c *client) hidden(err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) {
-		err = u.Err
-	}
-	if text := err.Error(); strings.Contains(text, c.token) {
-		return errors.New(strings.ReplaceAll(text, c.token, "TOKEN"))
-	}
-	return err
 }
 
 // bot is who the token stands for.

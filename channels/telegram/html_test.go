@@ -29,7 +29,7 @@ func TestMarkdownBecomesThePlatformsHTML(t *testing.T) {
 		"[a](tg://user?id=1)":           "a (tg://user?id=1)",
 	} {
 		spans, _ := markup.Parse(in).Piece(0, maxUnits, units)
-		got := toHTML(spans)
+		got := looks.Write(spans)
 		if got != want {
 			t.Errorf("%q became\n%s\nand not\n%s", in, got, want)
 		}
@@ -41,7 +41,7 @@ func TestMarkdownBecomesThePlatformsHTML(t *testing.T) {
 
 func TestPlainTextShowsTheAddressesOfItsLinks(t *testing.T) {
 	spans, _ := markup.Parse("see [a **b**](http://c.org), [d](http://e.org)").Piece(0, maxUnits, units)
-	if got := plain(spans); got != "see a b (http://c.org), d (http://e.org)" {
+	if got := markup.Text(spans); got != "see a b (http://c.org), d (http://e.org)" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -67,7 +67,7 @@ func FuzzHTML(f *testing.F) {
 			for _, span := range spans {
 				want.WriteString(span.Text)
 			}
-			text, _, wrong := telegramtest.Parse(toHTML(spans))
+			text, _, wrong := telegramtest.Parse(looks.Write(spans))
 			if wrong != "" || text != strings.ReplaceAll(want.String(), "\x00", "\ufffd") || units(text) > maxUnits {
 				t.Fatalf("%q: %s; %d units\n%q and not\n%q", s, wrong, units(text), text, want.String())
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/telegram"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
@@ -29,54 +30,6 @@ func until(t *testing.T, what string, is func() bool) {
 			t.Fatalf("%v pass without: %s", patience, what)
 		}
 	}
-}
-
-// door keeps what it is given, as the front door does.
-type door struct {
-	mu     sync.Mutex
-	cursor corebot.Cursor
-	got    []channels.Incoming
-	accept func([]channels.Incoming) ([]error, error) // nil: all is taken
-}
-
-func (d *door) Accept(context.Context, channels.Incoming) (channels.Accepted, error) {
-	return channels.Accepted{}, errors.New("the channel fetches in batches")
-}
-
-func (d *door) Alive() {}
-
-func (d *door) Cursor(context.Context) (corebot.Cursor, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.cursor, nil
-}
-
-func (d *door) AcceptBatch(_ context.Context, batch []channels.Incoming,
-	c corebot.Cursor,
-) (channels.AcceptedBatch, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	taken := channels.AcceptedBatch{Messages: make([]channels.BatchResult, len(batch)), Cursor: c}
-	if d.accept != nil {
-		refused, err := d.accept(batch)
-		if err != nil {
-			return channels.AcceptedBatch{}, err
-		}
-		for i, r := range refused {
-			taken.Messages[i].Err = r
-		}
-	}
-	d.cursor, d.got = c, append(d.got, batch...)
-	return taken, nil
-}
-
-func (d *door) texts() (all []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, in := range d.got {
-		all = append(all, in.Text())
-	}
-	return all
 }
 
 // run receives until stop is called or the test ends; the error of the run comes from ended.
@@ -95,27 +48,27 @@ func run(t *testing.T, c channels.Channel, d channels.Door) (ended <-chan error,
 }
 
 func TestTheOffsetMovesOnlyBehindWhatIsStored(t *testing.T) {
-	s, d := platform(t), &door{}
-	d.accept = func([]channels.Incoming) ([]error, error) { return nil, errors.New("the disk is gone") }
+	s, d := platform(t), &channeltest.Door{}
+	d.Take = func([]channels.Incoming) ([]error, error) { return nil, errors.New("the disk is gone") }
 	s.Say(telegramtest.Said{Text: "one"})
 	ended, _ := run(t, open(t, s), d)
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the disk is gone") || s.Waiting() != 1 {
 		t.Fatalf("the run ended with %v, and %d updates wait", err, s.Waiting())
 	}
-	d.accept = nil
+	d.Take = nil
 	_, stop := run(t, open(t, s), d)
-	until(t, "the message is stored", func() bool { return len(d.texts()) == 1 })
+	until(t, "the message is stored", func() bool { return len(d.Texts()) == 1 })
 	until(t, "the next poll confirms it", func() bool { return s.Waiting() == 0 })
 	stop()
 	s.Say(telegramtest.Said{Text: "two"})
 	run(t, open(t, s), d) // begins at the stored offset
-	until(t, "the second is stored", func() bool { return slices.Equal(d.texts(), []string{"one", "two"}) })
+	until(t, "the second is stored", func() bool { return slices.Equal(d.Texts(), []string{"one", "two"}) })
 }
 
 func TestTheSameIsFetchedAgainWhereNobodyHasRoom(t *testing.T) {
-	s, d := platform(t), &door{}
+	s, d := platform(t), &channeltest.Door{}
 	tries := 0
-	d.accept = func([]channels.Incoming) ([]error, error) {
+	d.Take = func([]channels.Incoming) ([]error, error) {
 		if tries++; tries < 3 {
 			return nil, &corebot.Busy{Err: corebot.ErrOverloaded, RetryAfter: time.Millisecond}
 		}
@@ -123,29 +76,29 @@ func TestTheSameIsFetchedAgainWhereNobodyHasRoom(t *testing.T) {
 	}
 	s.Say(telegramtest.Said{Text: "one"})
 	run(t, open(t, s), d)
-	until(t, "the message is stored", func() bool { return slices.Equal(d.texts(), []string{"one"}) })
+	until(t, "the message is stored", func() bool { return slices.Equal(d.Texts(), []string{"one"}) })
 	if tries != 3 {
 		t.Errorf("it was given %d times", tries)
 	}
 }
 
 func TestNumbersThatBeginAnewLoseNothing(t *testing.T) {
-	s, d := platform(t), &door{}
+	s, d := platform(t), &channeltest.Door{}
 	s.Say(telegramtest.Said{Text: "one"})
 	_, stop := run(t, open(t, s), d)
-	until(t, "the first is stored", func() bool { return len(d.texts()) == 1 })
+	until(t, "the first is stored", func() bool { return len(d.Texts()) == 1 })
 	until(t, "it is confirmed", func() bool { return s.Waiting() == 0 })
 	stop()
 	s.Renumber(1000)
 	s.Say(telegramtest.Said{Text: "two"})
 	run(t, open(t, s), d)
-	until(t, "the second is stored", func() bool { return slices.Equal(d.texts(), []string{"one", "two"}) })
+	until(t, "the second is stored", func() bool { return slices.Equal(d.Texts(), []string{"one", "two"}) })
 	s.Say(telegramtest.Said{Text: "three"})
-	until(t, "the third is stored", func() bool { return len(d.texts()) == 3 })
+	until(t, "the third is stored", func() bool { return len(d.Texts()) == 3 })
 }
 
 func TestAPressIsAnsweredAfterItIsStored(t *testing.T) {
-	s, d := platform(t), &door{}
+	s, d := platform(t), &channeltest.Door{}
 	c := open(t, s)
 	s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
 	key := corebot.Key{Agent: "main", Channel: "telegram", Account: "main", Chat: fmt.Sprint(telegramtest.Ann.ID)}
@@ -164,7 +117,7 @@ func TestAPressIsAnsweredAfterItIsStored(t *testing.T) {
 	if got := fmt.Sprint(shown.Buttons); got != "[{Approve /approve 7} {Deny /deny 7}]" {
 		t.Fatalf("the message has the buttons %s", got)
 	}
-	d.accept = func(batch []channels.Incoming) ([]error, error) {
+	d.Take = func(batch []channels.Incoming) ([]error, error) {
 		if n := len(s.Answers()); n != 0 {
 			t.Errorf("%d presses were answered before they were stored", n)
 		}
@@ -178,7 +131,7 @@ func TestAPressIsAnsweredAfterItIsStored(t *testing.T) {
 		t.Errorf("they were answered with %q", got)
 	}
 	for i, sender := range []string{fmt.Sprint(telegramtest.Ann.ID), "66"} {
-		if in := d.got[i]; in.SenderID != sender || in.Text() != "/approve 7" || !in.Interactive {
+		if in := d.Got()[i]; in.SenderID != sender || in.Text() != "/approve 7" || !in.Interactive {
 			t.Errorf("press %d came in as %+v", i, in)
 		}
 	}
@@ -186,7 +139,7 @@ func TestAPressIsAnsweredAfterItIsStored(t *testing.T) {
 
 func TestTheCommandsAreRegistered(t *testing.T) {
 	s := platform(t)
-	run(t, open(t, s), &door{})
+	run(t, open(t, s), &channeltest.Door{})
 	until(t, "they are registered", func() bool { return len(s.Commands()) > 0 })
 	for _, name := range []string{"start", "new", "status", "stop", "help"} {
 		if !slices.Contains(s.Commands(), name) {
@@ -198,7 +151,7 @@ func TestTheCommandsAreRegistered(t *testing.T) {
 // failing runs a channel and gives the error of its end.
 func failing(t *testing.T, c channels.Channel) error {
 	t.Helper()
-	ended, _ := run(t, c, &door{})
+	ended, _ := run(t, c, &channeltest.Door{})
 	select {
 	case err := <-ended:
 		return err
@@ -231,9 +184,9 @@ func TestARunSaysWhyThePlatformDoesNotServeIt(t *testing.T) {
 	})
 	t.Run("another program polls", func(t *testing.T) {
 		s := platform(t)
-		ended, _ := run(t, open(t, s), &door{})
+		ended, _ := run(t, open(t, s), &channeltest.Door{})
 		until(t, "the first polls", func() bool { return s.Polls() == 1 })
-		run(t, open(t, s), &door{})
+		run(t, open(t, s), &channeltest.Door{})
 		err := <-ended
 		if !strings.Contains(fmt.Sprint(err), "another program fetches") || corebot.HintOf(err) == "" {
 			t.Errorf("it ended with %v; hint: %s", err, corebot.HintOf(err))

@@ -63,18 +63,21 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	}
 }
 
+// looks are the elements of the platform's HTML.
+var looks = markup.HTML{Bold: "b", Italic: "i", Struck: "s"}
+
 // show sends styled text. Text whose markup is refused goes as it is.
 func (c *Channel) show(ctx context.Context, args map[string]any, spans []markup.Span) (id int64, err error) {
 	if len(spans) == 0 { // nothing is left but white space
 		return 0, nil
 	}
-	args["text"], args["parse_mode"] = toHTML(spans), "HTML"
+	args["text"], args["parse_mode"] = looks.Write(spans), "HTML"
 	if id, err = c.post(ctx, args); err == nil {
 		return id, nil
 	}
 	if refusedFor(err, "can't parse entities") {
 		c.site.Log.Warn().Err(err).Msg("the platform refuses the markup of a piece, which is sent as plain text")
-		args["text"] = plain(spans)
+		args["text"] = markup.Text(spans)
 		delete(args, "parse_mode")
 		return c.post(ctx, args)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -82,15 +81,10 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 16
 	c := &Channel{
 		client: client{
-			base: strings.TrimRight(s.APIURL, "/") + "/bot" + s.Token + "/", token: s.Token,
-			http: &http.Client{
-				Transport:     transport,
-				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			},
+			base: strings.TrimRight(s.APIURL, "/") + "/bot" + s.Token + "/",
+			wire: channels.NewWire("the Bot API", "channels.telegram.ACCOUNT.api_url", s.Token),
 		},
 		poll: s.Poll, site: site,
 	}

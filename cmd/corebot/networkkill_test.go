@@ -30,7 +30,9 @@ var (
 type network struct {
 	name string // of the test
 	kind string // of channel
-	open func(t *testing.T, chats int) networkPlatform
+	// history says that what people write before the account connects for the first time is not for it.
+	history bool
+	open    func(t *testing.T, chats int) networkPlatform
 }
 
 // networkPlatform is where people write to the bot, each in a chat of his own. It refuses and loses some sends of the
@@ -40,8 +42,8 @@ type networkPlatform interface {
 	say(chat int, text string)
 	shown(chat int) []string // what the bot has said there
 	away(meanwhile func())   // is out of reach for a moment, in which people write, if they can
-	// lost is how many answers to sends the platform has lost. once says that it can tell what it shows, so that no
-	// reply is shown twice all the same.
+	// lost is how many answers to sends the platform has lost. once says that the platform can tell what it shows. Then
+	// no reply is shown twice.
 	lost() (n int, once bool)
 	complaints() []string
 }
@@ -49,7 +51,7 @@ type networkPlatform interface {
 // besieged is a bot on a platform, whose program is killed again and again.
 type besieged struct {
 	*siege
-	kind     string
+	network
 	platform networkPlatform
 	said     [][]string // what people have said, chat by chat
 }
@@ -72,6 +74,12 @@ func (b *besieged) lay() {
 	perCycle := *networkMessages / (*networkKills + 1)
 	for cycle := range *networkKills {
 		b.begin()
+		if cycle == 0 && b.history {
+			b.await("it receives", func() bool {
+				n, err := b.rows("FROM channel_cursors")
+				return err == nil && n > 0
+			})
+		}
 		b.say(perCycle)
 		if cycle%2 == 0 { // a message that is at work in three crashes in a row is poison by design
 			b.settled()
@@ -115,7 +123,7 @@ func besiege(t *testing.T, n network) *besieged {
 			},
 			url: "http://" + observability,
 		},
-		kind: n.kind, platform: n.open(t, *networkChats), said: make([][]string, *networkChats),
+		network: n, platform: n.open(t, *networkChats), said: make([][]string, *networkChats),
 	}
 	t.Cleanup(b.kill)
 	b.output("init")
@@ -164,12 +172,17 @@ func (b *besieged) settled() {
 
 // lives counts the messages of a direction that Corebot knows, however often each came or was sent.
 func (b *besieged) lives(d corebot.Direction) (n int, err error) {
+	return b.rows(`FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.direction = ? AND l.channel = ?`, d,
+		b.kind)
+}
+
+// rows counts rows of the database.
+func (b *besieged) rows(from string, args ...any) (n int, err error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.home, "data", "corebot.db")+"?mode=ro")
 	if err != nil {
 		return 0, err
 	}
-	err = db.QueryRow(`SELECT COUNT(*) FROM message_life m JOIN lanes l ON l.id = m.lane_id
-		WHERE l.direction = ? AND l.channel = ?`, d, b.kind).Scan(&n)
+	err = db.QueryRow("SELECT COUNT(*) "+from, args...).Scan(&n)
 	return n, errors.Join(err, db.Close())
 }
 

@@ -6,12 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
 
 // networks are the platforms on which bots are killed.
 var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
+	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
+	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
 }
 
 // telegramPlatform cannot tell what it shows.
@@ -64,3 +67,55 @@ func (p *telegramPlatform) away(meanwhile func()) {
 
 func (p *telegramPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), false }
 func (p *telegramPlatform) complaints() []string     { return p.Complaints() }
+
+// matrixPlatform knows no transaction any more after each of its restarts.
+type matrixPlatform struct {
+	*matrixtest.Server
+	dropped atomic.Int64
+}
+
+func matrixRoom(chat int) string { return fmt.Sprintf("!room%d:test", chat) }
+
+func openMatrix(t *testing.T, chats int) networkPlatform {
+	p := &matrixPlatform{Server: matrixtest.New()}
+	t.Cleanup(p.Close)
+	for chat := range chats {
+		p.Room(matrixRoom(chat), fmt.Sprintf("@person%d:test", chat))
+	}
+	sends := 0
+	p.Faults(func(c matrixtest.Call) matrixtest.Fault {
+		if c.Name != "send" {
+			return matrixtest.Fault{}
+		}
+		switch sends++; {
+		case sends%23 == 0:
+			p.dropped.Add(1)
+			return matrixtest.Fault{DropAfter: true}
+		case sends%61 == 0:
+			return matrixtest.Flood(200)
+		}
+		return matrixtest.Fault{}
+	})
+	return p
+}
+
+func (p *matrixPlatform) settings() string {
+	return fmt.Sprintf("{homeserver: %q, token: %q, access: open}", p.URL(), matrixtest.Token)
+}
+
+func (p *matrixPlatform) say(chat int, text string) {
+	p.Say(matrixtest.Said{Room: matrixRoom(chat), From: fmt.Sprintf("@person%d:test", chat), Text: text})
+}
+
+func (p *matrixPlatform) shown(chat int) []string { return p.Texts(matrixRoom(chat)) }
+
+func (p *matrixPlatform) away(meanwhile func()) {
+	p.Silence(true)
+	p.Restart()
+	meanwhile()
+	time.Sleep(300 * time.Millisecond)
+	p.Silence(false)
+}
+
+func (p *matrixPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
+func (p *matrixPlatform) complaints() []string     { return p.Complaints() }

@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/channels/mail"
+	"github.com/corebot/corebot/channels/matrix"
 	"github.com/corebot/corebot/channels/telegram"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
@@ -35,7 +36,9 @@ type account struct {
 
 // Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network
 // is a folder, and a line here.
-func Networks() []channels.Network { return []channels.Network{telegram.Network(), mail.Network()} }
+func Networks() []channels.Network {
+	return []channels.Network{telegram.Network(), mail.Network(), matrix.Network()}
+}
 
 // accounts is the table of kinds, with the accounts of each: those that are always there, and those of the settings.
 // All code that depends on the kind of a channel asks the table. An account is opened after those before it.

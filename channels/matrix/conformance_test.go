@@ -1,0 +1,96 @@
+package matrix_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest"
+	"github.com/corebot/corebot/channels/matrix"
+	"github.com/corebot/corebot/channels/matrix/matrixtest"
+)
+
+var account = channels.Account{Kind: "matrix", Name: "main"}
+
+const room = "!room:test"
+
+// platform is a server that ends with the test, about which it has nothing to complain.
+func platform(t *testing.T) *matrixtest.Server {
+	t.Helper()
+	s := matrixtest.New()
+	t.Cleanup(func() {
+		s.Close()
+		for _, c := range s.Complaints() {
+			t.Errorf("the platform complains: %s", c)
+		}
+	})
+	return s
+}
+
+// open makes the channel of the server's account.
+func open(t *testing.T, s *matrixtest.Server) *matrix.Channel {
+	t.Helper()
+	return openWith(t, s, zerolog.Nop())
+}
+
+func openWith(t *testing.T, s *matrixtest.Server, log zerolog.Logger) *matrix.Channel {
+	t.Helper()
+	c, err := matrix.New(matrix.Settings{Homeserver: s.URL(), Token: matrixtest.Token, Poll: 30 * time.Second},
+		channels.Site{Account: account, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*matrix.Channel)
+}
+
+// named keeps which ids of the platform stand for those of a test.
+type named struct {
+	mu  sync.Mutex
+	ids map[string]string
+}
+
+func (n *named) is(id, of string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids[id] = of
+}
+
+func (n *named) of(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if of, is := n.ids[id]; is {
+		return of
+	}
+	return id
+}
+
+func TestMatrixKeepsTheGuaranteesOfAChannel(t *testing.T) {
+	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
+		s, names := platform(t), &named{ids: map[string]string{}}
+		s.Room(room)
+		began := false
+		return channeltest.Subject{
+			Account: account, Chat: room, ID: names.of,
+			Open: func() channels.Channel { return open(t, s) },
+			Say: func(_ channels.Accepter, id, text string) {
+				if !began { // what is said before the first sync is history
+					began = true
+					until(t, "the account has begun", func() bool { return len(s.Calls("sync")) >= 2 })
+				}
+				names.is(id, s.Say(matrixtest.Said{Room: room, Text: text}))
+			},
+			Edit: func(_ channels.Accepter, id, of, text string) {
+				names.is(id, s.Edit(room, matrixtest.Ann, names.of(of), text))
+			},
+			Delete: func(_ channels.Accepter, id, of string) {
+				names.is(id, s.Redact(room, matrixtest.Ann, names.of(of)))
+			},
+			Shown: func() []string { return s.Texts(room) },
+			Cut:   s.Cut, Silence: s.Silence,
+			Refuse: func(n int) { s.Refuse(n, 1) },
+		}
+	})
+}

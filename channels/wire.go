@@ -1,0 +1,104 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Wire makes requests to the HTTP API of a platform. It follows no redirect, and bounds what it reads.
+//
+// Each error is a [*corebot.Failure] that says what a message makes of it. A request of which nothing was written has
+// not taken effect: the message waits. One that was written and not answered wraps [ErrMayBeShown].
+type Wire struct {
+	Platform string // in errors, such as "the Bot API"
+	Setting  string // where its address is, such as channels.telegram.ACCOUNT.api_url
+	Secret   string // a token, which stands in no error
+	client   *http.Client
+}
+
+// NewWire makes a wire for one account.
+func NewWire(platform, setting, secret string) *Wire {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 16
+	return &Wire{Platform: platform, Setting: setting, Secret: secret, client: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// MaxAnswer bounds what is read of an answer.
+const MaxAnswer = 16 << 20
+
+// Unsent is how long a message waits that could not be sent for a reason that is not its own.
+const Unsent = 15 * time.Second
+
+// Answered is what a platform said to a request, whatever it said.
+type Answered struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Do makes a request; what names it in errors.
+func (w *Wire) Do(ctx context.Context, what string, r *http.Request) (a Answered, err error) {
+	var written atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }})
+	response, err := w.client.Do(r.WithContext(traced))
+	if err != nil {
+		return a, w.broken(what, err, written.Load())
+	}
+	defer func() { _ = response.Body.Close() }() // it is read, or given up
+	a = Answered{Status: response.StatusCode, Header: response.Header}
+	if a.Body, err = io.ReadAll(io.LimitReader(response.Body, MaxAnswer+1)); err != nil {
+		return a, w.broken(what, err, true)
+	}
+	if len(a.Body) > MaxAnswer {
+		return a, fmt.Errorf("%w: the answer to %s is longer than %d bytes", corebot.ErrTooLarge, what, MaxAnswer)
+	}
+	return a, nil
+}
+
+// Strange is the error of an answer that is not the platform's: of a proxy, or of something else at the address.
+func (w *Wire) Strange(what string, status int, err error) error {
+	failed := fmt.Errorf("%s was answered by something that is not %s: %s", what, w.Platform, http.StatusText(status))
+	if err != nil && status == http.StatusOK {
+		failed = fmt.Errorf("%w: %w", failed, err)
+	}
+	if status >= http.StatusInternalServerError { // the platform is out of order
+		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: Unsent, Err: failed}
+	}
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: corebot.WithHint(failed,
+		"look at "+w.Setting+", and at what stands between")}
+}
+
+// broken is a request without an answer. If nothing of it was written, it has not taken effect.
+func (w *Wire) broken(what string, err error, written bool) error {
+	err = w.Hidden(err)
+	if !written {
+		err = fmt.Errorf("%s cannot be reached for %s: %w", w.Platform, what, err)
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: corebot.WithHint(err,
+			"look at the network, and at "+w.Setting)}
+	}
+	return &corebot.Failure{Err: fmt.Errorf("%s did not answer %s; %w: %w", w.Platform, what, ErrMayBeShown, err)}
+}
+
+// Hidden is an error without the address of the request and without the secret.
+func (w *Wire) Hidden(err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	if text := err.Error(); w.Secret != "" && strings.Contains(text, w.Secret) {
+		return errors.New(strings.ReplaceAll(text, w.Secret, "TOKEN"))
+	}
+	return err
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // Dendrite's own way to make users
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// dendrite is a real homeserver: https://github.com/element-hq/dendrite, if its programs are on the PATH. Between it
+// and the bot stands a proxy that loses some of its answers.
+type dendrite struct {
+	t       *testing.T
+	dir     string
+	addr    string
+	proxy   *http.Server
+	facade  string
+	process *exec.Cmd
+	token   string   // of the bot
+	people  []string // tokens
+	rooms   []string
+	said    atomic.Int64
+	sends   atomic.Int64
+	dropped atomic.Int64
+}
+
+const dendriteSettings = `version: 2
+global:
+  server_name: localhost
+  private_key: DIR/matrix_key.pem
+  disable_federation: true
+  jetstream: {storage_path: DIR/jetstream}
+  cache: {max_size_estimated: 64mb}
+client_api:
+  registration_disabled: true
+  registration_shared_secret: secret
+  rate_limiting: {enabled: false}
+app_service_api: {database: {connection_string: "file:DIR/appservice.db"}}
+federation_api: {database: {connection_string: "file:DIR/federation.db"}}
+key_server: {database: {connection_string: "file:DIR/keys.db"}}
+media_api: {database: {connection_string: "file:DIR/media.db"}, base_path: DIR/media}
+mscs: {database: {connection_string: "file:DIR/mscs.db"}}
+relay_api: {database: {connection_string: "file:DIR/relay.db"}}
+room_server: {database: {connection_string: "file:DIR/rooms.db"}}
+sync_api: {database: {connection_string: "file:DIR/sync.db"}}
+user_api:
+  account_database: {connection_string: "file:DIR/accounts.db"}
+  device_database: {connection_string: "file:DIR/devices.db"}
+logging: [{type: std, level: error}]
+`
+
+func openDendrite(t *testing.T, chats int) networkPlatform {
+	for _, program := range []string{"dendrite", "generate-keys"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("scripts/networks builds Dendrite, and runs this")
+		}
+	}
+	d := &dendrite{t: t, dir: t.TempDir(), addr: freeAddr(t)}
+	settings := strings.ReplaceAll(dendriteSettings, "DIR", d.dir)
+	d.must(os.WriteFile(filepath.Join(d.dir, "dendrite.yaml"), []byte(settings), 0o600))
+	d.must(exec.CommandContext(t.Context(), "generate-keys", "--private-key",
+		filepath.Join(d.dir, "matrix_key.pem")).Run())
+	d.start()
+	t.Cleanup(d.stop)
+	d.serveProxy()
+	var bot string
+	bot, d.token = d.user("corebot")
+	for chat := range chats {
+		_, token := d.user(fmt.Sprint("person", chat))
+		var made struct {
+			Room string `json:"room_id"`
+		}
+		d.call(token, http.MethodPost, "createRoom", map[string]any{"is_direct": true, "invite": []string{bot}}, &made)
+		d.call(d.token, http.MethodPost, "join/"+url.PathEscape(made.Room), map[string]any{}, nil)
+		d.people, d.rooms = append(d.people, token), append(d.rooms, made.Room)
+	}
+	return d
+}
+
+func (d *dendrite) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// start runs the homeserver until it answers.
+func (d *dendrite) start() {
+	d.t.Helper()
+	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	d.must(err)
+	d.process = exec.Command(
+		"dendrite",
+		"-config",
+		"dendrite.yaml",
+		"-http-bind-address",
+		d.addr,
+	) //nolint:noctx // stop
+	d.process.Dir, d.process.Stdout, d.process.Stderr = d.dir, log, log
+	d.must(d.process.Start())
+	d.must(log.Close())
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		answer, err := http.Get("http://" + d.addr + "/_matrix/client/versions") //nolint:noctx // bounded by the loop
+		if err == nil {
+			d.must(answer.Body.Close())
+			return
+		}
+		if time.Since(began) > siegePatience {
+			text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+			d.t.Fatalf("the homeserver does not answer: %v\n%s", err, text)
+		}
+	}
+}
+
+// stop kills the homeserver, as a crash does.
+func (d *dendrite) stop() {
+	_ = d.process.Process.Kill()
+	_ = d.process.Wait()
+}
+
+// serveProxy loses the answer to one send in 23, and to one in 31 before the homeserver gets it.
+func (d *dendrite) serveProxy() {
+	target, err := url.Parse("http://" + d.addr)
+	d.must(err)
+	to := httputil.NewSingleHostReverseProxy(target)
+	to.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	to.ErrorLog = nil
+	d.facade = freeAddr(d.t)
+	d.proxy = &http.Server{Addr: d.facade, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.URL.Path, "/send/") {
+				to.ServeHTTP(w, r)
+				return
+			}
+			switch n := d.sends.Add(1); {
+			case n%23 == 0:
+				d.dropped.Add(1)
+				to.ServeHTTP(nowhere{http.Header{}}, r)
+				panic(http.ErrAbortHandler)
+			case n%31 == 0:
+				panic(http.ErrAbortHandler)
+			}
+			to.ServeHTTP(w, r)
+		})}
+	go func() { _ = d.proxy.ListenAndServe() }()
+	d.t.Cleanup(func() { _ = d.proxy.Close() })
+}
+
+// nowhere is where lost answers go.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header       { return n.header }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}
+
+// user makes a user and gives its access token.
+func (d *dendrite) user(name string) (id, token string) {
+	d.t.Helper()
+	var first struct {
+		Nonce string `json:"nonce"`
+	}
+	const address = "/_synapse/admin/v1/register"
+	d.request("", http.MethodGet, address, nil, &first)
+	password := "the password of " + name
+	sum := hmac.New(sha1.New, []byte("secret"))
+	_, _ = fmt.Fprintf(sum, "%s\x00%s\x00%s\x00notadmin", first.Nonce, name, password)
+	var made struct {
+		ID    string `json:"user_id"`
+		Token string `json:"access_token"`
+	}
+	d.request("", http.MethodPost, address, map[string]any{
+		"nonce": first.Nonce, "username": name, "password": password, "admin": false,
+		"mac": hex.EncodeToString(sum.Sum(nil)),
+	}, &made)
+	return made.ID, made.Token
+}
+
+func (d *dendrite) call(token, method, path string, body, into any) {
+	d.t.Helper()
+	d.request(token, method, "/_matrix/client/v3/"+path, body, into)
+}
+
+func (d *dendrite) request(token, method, path string, body, into any) {
+	d.t.Helper()
+	text, err := json.Marshal(body)
+	d.must(err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+d.addr+path, bytes.NewReader(text))
+	d.must(err)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	d.must(err)
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	said, err := io.ReadAll(answer.Body)
+	d.must(err)
+	if answer.StatusCode != http.StatusOK {
+		d.t.Fatalf("%s %s: %s", method, path, said)
+	}
+	if into != nil {
+		d.must(json.Unmarshal(said, into))
+	}
+}
+
+func (d *dendrite) settings() string {
+	return fmt.Sprintf("{homeserver: %q, token: %q, access: open}", "http://"+d.facade, d.token)
+}
+
+func (d *dendrite) say(chat int, text string) {
+	d.call(d.people[chat], http.MethodPut, fmt.Sprintf("rooms/%s/send/m.room.message/%d",
+		url.PathEscape(d.rooms[chat]), d.said.Add(1)), map[string]any{"msgtype": "m.text", "body": text}, nil)
+}
+
+// shown reads the whole history of a room, as a person sees it.
+func (d *dendrite) shown(chat int) (texts []string) {
+	from := ""
+	for {
+		var page struct {
+			Chunk []struct {
+				Sender  string `json:"sender"`
+				Type    string `json:"type"`
+				ID      string `json:"event_id"`
+				Content struct {
+					Body string `json:"body"`
+				} `json:"content"`
+			} `json:"chunk"`
+			End string `json:"end"`
+		}
+		d.call(d.people[chat], http.MethodGet, fmt.Sprintf("rooms/%s/messages?dir=b&limit=100%s",
+			url.PathEscape(d.rooms[chat]), from), nil, &page)
+		for _, e := range page.Chunk {
+			if e.Type == "m.room.message" && strings.HasPrefix(e.Sender, "@corebot:") {
+				texts = append([]string{e.Content.Body}, texts...)
+			}
+		}
+		if page.End == "" || len(page.Chunk) == 0 {
+			return texts
+		}
+		from = "&from=" + url.QueryEscape(page.End)
+	}
+}
+
+// away kills the homeserver in the middle of its work. It has forgotten all transactions when it comes back.
+func (d *dendrite) away(meanwhile func()) {
+	meanwhile()
+	time.Sleep(50 * time.Millisecond)
+	d.stop()
+	time.Sleep(300 * time.Millisecond)
+	d.start()
+}
+
+func (d *dendrite) lost() (n int, once bool) { return int(d.dropped.Load()), true }
+func (d *dendrite) complaints() []string     { return nil }
