@@ -362,7 +362,7 @@ func (d Delivery) Spawn(id int64, position int, j NewJob) (Message, error) {
 	if j.Kind == JobAsk {
 		m, err := d.Question(position, c, j.Agent, j.Prompt)
 		if err == nil {
-			m.Relay.Job = id
+			m.Relay.Job, m.Trace = id, d.Message.Trace
 		}
 		return m, err
 	}
@@ -383,6 +383,7 @@ func (d Delivery) Spawn(id int64, position int, j NewJob) (Message, error) {
 	m := Message{
 		ID: OwnID(jobMessages, id), Direction: Inbound, Key: jobKey(c.Key, id), Kind: KindPrompt, Sender: c.Principal,
 		SenderName: "agent " + c.Key.Agent, Parts: TextPart(j.Prompt), Child: &child,
+		Trace: d.Message.Trace,
 	}
 	return m, m.Validate(0)
 }

@@ -35,6 +35,7 @@ func FuzzTheLaneOfAChildTurnNamesTheConversationInWhichItActs(f *testing.F) {
 func TestAChildTurnKeepsWhatItCarriesThroughTheStore(t *testing.T) {
 	d, j := spawned()
 	d.Message.Relay = &Relay{Agent: "other", Hops: 2, Back: []Key{{Agent: "x", Channel: "test", Chat: "y"}}}
+	d.Message.Trace = Trace{ID: [16]byte{1}, Span: [8]byte{2}, Sampled: true}
 	j.Asks = d.Caller()
 	j.Asks.Taint, j.Asks.Others, j.Asks.Overheard = "a page", []Principal{{Channel: "test", ID: "eve"}}, true
 	m, err := d.Spawn(3, 0, j)
@@ -46,6 +47,12 @@ func TestAChildTurnKeepsWhatItCarriesThroughTheStore(t *testing.T) {
 	err = DecodeBody(body, sum[:], &got)
 	if err != nil || !reflect.DeepEqual(got.Child, m.Child) || got.Metadata != nil {
 		t.Fatalf("%v: read %+v, stored %+v", err, got.Child, m.Child)
+	}
+	asks := j
+	asks.Kind, asks.Agent = JobAsk, "third"
+	if q, err := d.Spawn(4, 0, asks); err != nil || q.Trace != d.Message.Trace || got.Trace != d.Message.Trace {
+		t.Errorf("the child's trace is %+v, the question's %+v (%v), the parent's %+v", got.Trace, q.Trace, err,
+			d.Message.Trace)
 	}
 	child := Delivery{Life: 8, Run: 1, Message: got}
 	c := child.Caller()
