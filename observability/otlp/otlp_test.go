@@ -160,7 +160,8 @@ func TestADeadCollectorCostsNobodyAnythingButACounterAndALine(t *testing.T) {
 	server.Close() // nobody listens there
 	x := export(t, env{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": server.URL, "OTEL_BSP_SCHEDULE_DELAY": "1", "OTEL_BSP_MAX_QUEUE_SIZE": "10",
-		"OTEL_EXPORTER_OTLP_HEADERS": "key=a-secret-of-the-operator",
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1",
+		"OTEL_EXPORTER_OTLP_HEADERS":     "key=a-secret-of-the-operator",
 	})
 	began := time.Now()
 	for range 1000 {
