@@ -27,7 +27,7 @@ type home struct {
 
 // entry is what the settings say of an agent.
 func (h home) entry(agent string) (c config.Config, entry config.AgentEntry, err error) {
-	if c, err = config.Load(h.dir); err == nil {
+	if c, err = LoadConfig(h.dir); err == nil {
 		entry, err = entryOf(c, agent)
 	}
 	return c, entry, err
@@ -35,7 +35,7 @@ func (h home) entry(agent string) (c config.Config, entry config.AgentEntry, err
 
 // Agents implements [operate.Agents].
 func (h home) Agents(context.Context) ([]operate.Agent, error) {
-	c, err := config.Load(h.dir)
+	c, err := LoadConfig(h.dir)
 	if err != nil {
 		return nil, err
 	}

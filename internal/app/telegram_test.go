@@ -153,3 +153,18 @@ func TestAnAccountSaysWhyItIsNotServedAndGoesOnWhenItIs(t *testing.T) {
 	s.Hook("")
 	seen(t, s, telegramAnn.ID, "Hello!")
 }
+
+// TestTheAgentsOfAHomeWithANetworkAreKnownWhileNothingRuns: commands read the settings by themselves then.
+func TestTheAgentsOfAHomeWithANetworkAreKnownWhileNothingRuns(t *testing.T) {
+	_, c := telegramHome(t, "")
+	err := app.Change(t.Context(), c.Home, func(c control.Caller) error {
+		page, err := operate.ListAgents.Call(t.Context(), c, operate.Part{})
+		if err == nil && len(page.Rows) != 1 {
+			t.Errorf("there are %d agents", len(page.Rows))
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
