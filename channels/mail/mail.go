@@ -90,8 +90,8 @@ func Network() channels.Network {
 		Name: "mail", People: true, About: "a mailbox, by IMAP and SMTP",
 		Questions: []channels.Question{
 			{Key: "address", Text: "Mail address of Corebot"},
-			{Key: "imap", Text: "IMAP server", Hint: "HOST:PORT, such as imap.example.org:993."},
-			{Key: "smtp", Text: "SMTP server", Hint: "HOST:PORT, such as smtp.example.org:465."},
+			{Key: "imap", Text: "Server of the mailbox, by IMAP", Hint: "HOST:PORT, such as imap.example.org:993."},
+			{Key: "smtp", Text: "Server that sends, by SMTP", Hint: "HOST:PORT, such as smtp.example.org:465."},
 			{
 				Key: "authserv_id", Text: "Name of the receiving server in Authentication-Results",
 				Hint: "Open the source of a mail in the mailbox: it is the first word behind Authentication-Results.",

@@ -31,8 +31,11 @@ type Server struct {
 	said     int
 	refuse   int // sends that are refused for now
 	drop     int // sends that are taken, and whose answer is lost
-	lost     int // how many were
-	idles    int // how often somebody has begun to wait for mail
+	tried    int // sends
+	each     [2]int
+	lost     int        // how many were
+	idles    int        // how often somebody has begun to wait for mail
+	wire     sync.Mutex // of what follows: the mailbox writes to connections while it is locked
 	silent   bool
 	conns    map[*conn]struct{}
 	imapAddr string
@@ -89,10 +92,8 @@ func (s *Server) start(imapAddr, smtpAddr string) {
 		},
 		InsecureAuth: true, Logger: quiet{},
 	})
-	outServer := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session,
-		error,
-	) {
-		return &session{server: s}, nil
+	outServer := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &session{server: s, line: c.Conn()}, nil
 	}))
 	outServer.Domain, outServer.AllowInsecureAuth, outServer.ErrorLog = "corebot.test", true, quiet{}
 	go func() { _ = boxServer.Serve(boxes) }()
@@ -260,6 +261,13 @@ func (s *Server) Drop(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop = n
+}
+
+// Faults has the server lose the answer to each so manieth send, and refuse each so manieth for now.
+func (s *Server) Faults(drop, refuse int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.each = [2]int{drop, refuse}
 }
 
 // Lost is how many answers were lost.

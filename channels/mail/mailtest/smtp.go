@@ -16,6 +16,7 @@ import (
 // session is a connection that sends.
 type session struct {
 	server *Server
+	line   net.Conn
 	in     bool
 	to     []string
 }
@@ -59,7 +60,7 @@ func (x *session) Data(r io.Reader) error {
 	}
 	lose, err := x.server.take(x.to, raw)
 	if lose {
-		x.server.Cut() // the connection ends before the answer
+		_ = x.line.Close() // before the answer
 	}
 	return err
 }
@@ -68,8 +69,10 @@ func (x *session) Data(r io.Reader) error {
 func (s *Server) take(to []string, raw []byte) (lose bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refuse > 0 {
-		s.refuse--
+	s.tried++
+	now := func(each int) bool { return each > 0 && s.tried%each == 0 }
+	if s.refuse > 0 || now(s.each[1]) {
+		s.refuse = max(s.refuse-1, 0)
 		return false, &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "too many mails"}
 	}
 	for _, to := range to {
@@ -82,8 +85,8 @@ func (s *Server) take(to []string, raw []byte) (lose bool, err error) {
 		_, err := s.user.Append("INBOX", literal{bytes.NewReader(raw)}, &imap.AppendOptions{Time: at})
 		must(err)
 	}
-	if s.drop > 0 {
-		s.drop--
+	if s.drop > 0 || now(s.each[0]) {
+		s.drop = max(s.drop-1, 0)
 		s.lost++
 		return true, errors.New("too late")
 	}
@@ -95,17 +98,17 @@ func (x *session) Logout() error { return nil }
 
 // Silence has the server answer nothing, or answer again.
 func (s *Server) Silence(silent bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.wire.Lock()
+	defer s.wire.Unlock()
 	s.silent = silent
 }
 
 // Cut breaks every connection.
 func (s *Server) Cut() {
-	s.mu.Lock()
+	s.wire.Lock()
 	all := s.conns
 	s.conns = map[*conn]struct{}{}
-	s.mu.Unlock()
+	s.wire.Unlock()
 	for c := range all {
 		_ = c.Conn.Close()
 	}
@@ -122,8 +125,8 @@ func (l listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	of := &conn{Conn: c, s: l.s}
-	l.s.mu.Lock()
-	defer l.s.mu.Unlock()
+	l.s.wire.Lock()
+	defer l.s.wire.Unlock()
 	l.s.conns[of] = struct{}{}
 	return of, nil
 }
@@ -136,10 +139,10 @@ type conn struct {
 
 func (c *conn) Write(b []byte) (int, error) {
 	for {
-		c.s.mu.Lock()
+		c.s.wire.Lock()
 		silent, there := c.s.silent, false
 		_, there = c.s.conns[c]
-		c.s.mu.Unlock()
+		c.s.wire.Unlock()
 		if !silent || !there {
 			return c.Conn.Write(b)
 		}
@@ -148,8 +151,8 @@ func (c *conn) Write(b []byte) (int, error) {
 }
 
 func (c *conn) Close() error {
-	c.s.mu.Lock()
+	c.s.wire.Lock()
 	delete(c.s.conns, c)
-	c.s.mu.Unlock()
+	c.s.wire.Unlock()
 	return c.Conn.Close()
 }
