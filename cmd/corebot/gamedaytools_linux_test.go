@@ -90,7 +90,10 @@ func mcpFlapping(d *day) {
 	file, last, away := filepath.Join(d.dir, "flapping.sh.away"), time.Now(), false
 	d.alertWhile(func() {
 		seen := metricSum(d.ask("/metrics"), "corebot_mcp_connected") == 0
-		if time.Since(last) < 1500*time.Millisecond || seen != away {
+		if seen != away {
+			last = time.Now()
+		}
+		if time.Since(last) < 2500*time.Millisecond { // Prometheus sees it, too
 			return
 		}
 		if away = !away; away {
