@@ -113,6 +113,16 @@ func unanswered(err error) error {
 	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unansweredWait, Err: err}
 }
 
+// again is the error of a send that the platform did not answer, where the next try asks first. A platform that is away
+// for some minutes breaks off each send, so it counts as a limit of the platform: the message uses up no attempts until
+// the patience with limits is over. A message that itself breaks the connection ends with the attempts after that.
+func again(err error) error {
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
+		return err
+	}
+	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: unansweredWait, Err: err}
+}
+
 func said(shown bool) string {
 	if shown {
 		return "shown"
@@ -132,6 +142,9 @@ func (r *run) known(c Channel) {
 func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
 	if held := (heldBack{}); errors.As(err, &held) {
 		return corebot.Outcome{Verb: corebot.Dead, Reason: ReasonAmbiguous, Error: err.Error()}
+	}
+	if _, asked := r.channelOf(d).(Reconciler); asked && errors.Is(err, ErrMayBeShown) {
+		return r.queue.Verdict(d, again(err))
 	}
 	if errors.Is(err, ErrMayBeShown) && !r.idempotent(d) {
 		if out, held := r.mayBeShown(d, err.Error()); held {

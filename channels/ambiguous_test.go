@@ -94,6 +94,46 @@ func TestASendThatEndedUnknownIsAskedForBeforeItIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A homeserver that is stopped breaks off sends that it has not taken.
+func TestAPlatformThatIsAwayForMinutesUsesUpNoAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(t, "", channels.Hold)
+		p, sends := &asked{platform: &platform{}}, 0
+		back := time.Now().Add(20 * time.Minute)
+		p.send = func(context.Context, channels.Outbound) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if sends++; time.Now().Before(back) {
+				return &corebot.Failure{Err: fmt.Errorf("%w: EOF", channels.ErrMayBeShown)}
+			}
+			return nil
+		}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(time.Hour)
+		if life := o.life(t, "1"); len(p.texts("a")) != 1 || life.End != corebot.EndSent || sends < 10 {
+			t.Errorf("after %d sends there is %q; it ended %q, %q", sends, p.texts("a"), life.End, life.Reason)
+		}
+	})
+}
+
+// A message that breaks the connection by itself does not hold up its chat for ever.
+func TestAMessageThatIsNeverTakenEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(t, "", channels.Hold)
+		p := &asked{platform: &platform{}}
+		p.send = func(context.Context, channels.Outbound) error {
+			return &corebot.Failure{Err: fmt.Errorf("%w: EOF", channels.ErrMayBeShown)}
+		}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(6 * time.Hour)
+		if life := o.life(t, "1"); life.End != corebot.EndDead {
+			t.Errorf("it ended %q", life.End)
+		}
+	})
+}
+
 func TestAPieceThatIsFoundShorterGoesOnWhereItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

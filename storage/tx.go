@@ -266,7 +266,7 @@ func newMetrics(r prometheus.Registerer, db *DB) (*metrics, error) {
 		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_store_batch_operations", Help: "Operations and claims that shared a commit.",
-			Buckets: prometheus.ExponentialBuckets(1, 4, 6),
+			Buckets: prometheus.ExponentialBuckets(1, 8, 3),
 		}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "corebot_store_commit_seconds", Help: "Time of a transaction, fsync included.",
