@@ -202,7 +202,9 @@ func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedUntilItDoes(t *testing.T) {
 				if life := o.life(t, "1"); len(p.texts("a")) != 0 || life.End != "" || life.Attempts != 0 {
 					t.Errorf("it ended %q after %d attempts", life.End, life.Attempts)
 				}
+				p.mu.Lock()
 				p.fails = nil
+				p.mu.Unlock()
 				pass(time.Minute)
 				if got := p.texts("a"); !slices.Equal(got, []string{"hello"}) {
 					t.Errorf("the chat shows %q", got)
