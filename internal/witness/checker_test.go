@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,10 +28,20 @@ type chain struct {
 	read   int
 	sent   map[string]string
 	refuse error
+	mu     sync.Mutex
+}
+
+// becomes changes the trail while a checker runs.
+func (c *chain) becomes(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
 }
 
 func (c *chain) VerifyPart(_ context.Context, walk *corebot.AuditWalk, most int) (bool, error) {
 	time.Sleep(c.takes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.parts.Add(1)
 	if !walk.Begun() {
 		walk.Begin(0, nil, nil)
@@ -50,6 +61,8 @@ func (c *chain) VerifyPart(_ context.Context, walk *corebot.AuditWalk, most int)
 }
 
 func (c *chain) Tell(_ context.Context, m corebot.Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.refuse != nil {
 		return c.refuse
 	}
@@ -142,12 +155,12 @@ func TestABreakIsToldOnceUntilItIsAnotherOne(t *testing.T) {
 			testutil.ToFloat64(c.by) > float64(time.Now().Unix()) {
 			t.Errorf("sent are %q", of.sent)
 		}
-		of.broken = &corebot.BrokenChain{Event: 3, Why: "it is gone"}
+		of.becomes(func() { of.broken = &corebot.BrokenChain{Event: 3, Why: "it is gone"} })
 		pass(2 * time.Hour)
 		if len(of.sent) != 2 || strings.Count(log.String(), "\n") != 2 {
 			t.Errorf("of another break is sent %q, and the log is %s", of.sent, log)
 		}
-		of.broken = nil
+		of.becomes(func() { of.broken = nil })
 		pass(2 * time.Hour)
 		if testutil.ToFloat64(c.broken) != 0 || testutil.ToFloat64(c.by) < float64(time.Now().Unix()) {
 			t.Error("a trail that is whole again still counts as broken")
@@ -168,10 +181,12 @@ func TestATrailThatCannotBeReadOrToldIsTriedAgainSoon(t *testing.T) {
 		if n := strings.Count(log.String(), "\n"); n != 1 || testutil.ToFloat64(c.broken) != 0 {
 			t.Errorf("the log has %d lines: %s", n, log)
 		}
-		of.fails, of.refuse = nil, errors.New("no room")
-		of.broken = &corebot.BrokenChain{Event: 1, Why: "changed"}
+		of.becomes(func() {
+			of.fails, of.refuse = nil, errors.New("no room")
+			of.broken = &corebot.BrokenChain{Event: 1, Why: "changed"}
+		})
 		pass(11 * time.Minute)
-		of.refuse = nil
+		of.becomes(func() { of.refuse = nil })
 		pass(11 * time.Minute)
 		if len(of.sent) != 1 {
 			t.Errorf("sent are %q", of.sent)
