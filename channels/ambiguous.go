@@ -113,9 +113,10 @@ func unanswered(err error) error {
 	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unansweredWait, Err: err}
 }
 
-// again is the error of a send that the platform did not answer, where the next try asks first. A platform that is away
-// for some minutes breaks off each send, so it counts as a limit of the platform: the message uses up no attempts until
-// the patience with limits is over. A message that itself breaks the connection ends with the attempts after that.
+// again is the error of a send that the platform did not answer, where the next try asks first. A platform that is
+// away for some minutes breaks off each send. So the error counts as a limit of the platform: the message uses up no
+// attempts until the patience with limits is over. A message that itself breaks the connection ends with the attempts
+// after that.
 func again(err error) error {
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
 		return err

@@ -173,8 +173,8 @@ func TestATurnOfAnOlderBuildGoesOnWithoutTheToolsThatItHad(t *testing.T) {
 	})
 }
 
-// killedAtWork puts the database of a build into a directory, as the build left it when a program of a turn was at
-// work, and waits until the time of its last commit.
+// killedAtWork puts the database of a build into a directory. The build was killed while a program of a turn was at
+// work. killedAtWork waits until the time of the last commit.
 func killedAtWork(t *testing.T, commit string) (dir string) {
 	t.Helper()
 	packed, err := os.Open(filepath.Join("..", "storage", "testdata", commit+".db.gz"))

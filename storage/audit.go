@@ -216,7 +216,7 @@ var selectChainPart = &query{strings.Replace(selectChain.sql, "audit_events e ON
 		` ON e.id > c.past`, 1)}
 
 // VerifyPart goes on with a walk along the chain, for at most so many events, and says whether it has reached the head.
-// What retention has deleted meanwhile was on the way, or is not there any more: then the walk begins anew behind it.
+// If retention has deleted the place where the walk stands, the walk begins anew behind the deleted events.
 func (a *Audit) VerifyPart(ctx context.Context, walk *corebot.AuditWalk, most int) (done bool, err error) {
 	at := int64(0)
 	if walk.Begun() {

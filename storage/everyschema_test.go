@@ -257,7 +257,8 @@ func wantAll(t *testing.T, db *sql.DB, before map[string][]aRow, schema []string
 // TestNoMigrationLosesARowThatAnySchemaOfTheHistoryHad makes databases of the schemas of the history, with rows in
 // every table, and migrates each at once to the schema of today. Here it is every sixth; with more
 // -migrationkill.points it is each. The rows are made up, so they show that no migration loses, refuses or mixes up
-// rows. What a build really wrote, and whether today's program goes on with it, the homes of [olderHomes] show.
+// rows. The homes of [olderHomes] show what a build
+// really wrote, and whether today's program goes on with it.
 func TestNoMigrationLosesARowThatAnySchemaOfTheHistoryHad(t *testing.T) {
 	want := today(t)
 	for i, s := range everySchema(t) {

@@ -36,7 +36,7 @@ type reader struct {
 	parts int
 }
 
-// readBody reads the parts of a mail, as far as the bounds let it. What is damaged ends where the damage begins.
+// readBody reads the parts of a mail, as far as the bounds let it. A damaged part ends where the damage begins.
 func readBody(h header, body []byte) content {
 	r := &reader{}
 	r.part(h.text("content-type"), h.text("content-transfer-encoding"), h.text("content-disposition"),

@@ -46,7 +46,7 @@ func (s server) tls() *tls.Config {
 
 const dialTime = 20 * time.Second
 
-// dial connects. What it gives ends with ctx.
+// dial connects. The connection ends with ctx.
 func (s server) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()

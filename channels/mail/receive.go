@@ -45,8 +45,8 @@ func parsePlace(s string) (p place, err error) {
 // rereads is how old a mail can be that is read again. What Corebot has accepted is remembered for longer.
 const rereads = 48 * time.Hour
 
-// old says whether a mail is one that was there before, in a folder that the server has numbered anew: from before the
-// account's first start, or so old that nobody waits for an answer. The clock of the server tells.
+// old says whether a mail was there before, in a folder that the server has numbered anew. Such a mail is from before
+// the account's first start, or so old that nobody waits for an answer. The clock of the server tells.
 func (p place) old(got fetched, now time.Time) bool {
 	return got.uid <= p.until && (got.received.Unix() < p.since || now.Sub(got.received) > rereads)
 }

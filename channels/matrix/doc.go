@@ -2,8 +2,8 @@
 //
 // It promises:
 //
-//   - The position of a sync is the account's receive cursor, stored in the commit of the messages. What a sync leaves
-//     out of a room is fetched by pages before the position moves. So a crash or an outage loses no message.
+//   - The position of a sync is the account's receive cursor, stored in the commit of the messages. Corebot fetches the
+//     messages that a sync leaves out of a room before the position moves. So a crash or an outage loses no message.
 //   - The first sync answers nothing that was said before. In a room that the account was invited into, what was said
 //     since the invitation counts.
 //   - A reply is shown once. Its pieces are transactions whose ids are of the reply. Before a send of unknown end is

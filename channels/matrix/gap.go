@@ -95,7 +95,7 @@ func (r joined) arrives(me self) int {
 	})
 }
 
-// sinceInvited is what was said in a room since somebody invited the account. What was said before was not for it: a
+// sinceInvited is what was said in a room since somebody invited the account. Earlier messages were not for it: a
 // room can have years of history.
 func (c *Channel) sinceInvited(ctx context.Context, me self, room string, r joined) ([]event, error) {
 	events := r.Timeline.Events

@@ -209,9 +209,9 @@ type words struct {
 	mentioned bool // they name the account
 }
 
-// words reads a body: the name of the account before the first word is not said, and "!status" is "/status", because
-// many programs keep what begins with a slash for themselves. What a message says about its mentions decides. Only a
-// message of an older program, which says nothing, is searched for the name.
+// words reads a body, without the name of the account before the first word. "!status" is "/status": many programs keep
+// what begins with a slash for themselves. The list of mentions decides who is meant. Only a message without the list,
+// of an older program, is searched for the name.
 func (me self) words(c content) words {
 	text := strings.TrimSpace(c.Body)
 	rest, named := me.called(text)

@@ -10,7 +10,7 @@ import (
 )
 
 // rooms is what is known of rooms and events, so that the homeserver is asked once. It is bounded, and a restart
-// forgets it. Who uses it holds the mutex of the channel.
+// forgets it. Its users hold the mutex of the channel.
 type rooms struct {
 	people  map[string]int    // how many are at least in a room
 	threads map[string]string // the threads of events
@@ -52,7 +52,7 @@ func note[V any](c *Channel, m *map[string]V, key string, value V) {
 	keep(m, key, value)
 }
 
-// isGroup says whether others than one person and the account read a room. What the inviter says of it counts for
+// isGroup says whether others than one person and the account read a room. The inviter's own statement counts for
 // nothing. A room that the homeserver does not tell about is a group: then nothing is taken for meant for the account.
 func (c *Channel) isGroup(ctx context.Context, room string) (bool, error) {
 	if n, is := known(c, &c.rooms.people, room); is {
@@ -159,7 +159,7 @@ func (i invitation) inviter(me self) (from string, m member, name string) {
 }
 
 // accepts says whether the account follows an invitation: if its inviter may talk in the room. A stranger who can be
-// let in by a code gets into a direct chat, so that there is a place for the code. strangers bounds how many do.
+// let in by a code gets a direct chat, as a place for the code. strangers bounds how many strangers do.
 func (c *Channel) accepts(ctx context.Context, door channels.Door, me self, room string, i invitation, strangers *int) (
 	server string, yes bool,
 ) {

@@ -145,8 +145,8 @@ func tooLarge(err error) bool {
 
 const (
 	lookedPages = 20
-	// lookedBack is how far before its message was made the sends of the account are searched for it: as far as the
-	// clocks of the two machines may differ.
+	// lookedBack is how long before a message was made the search for its send begins. The clocks of the two machines
+	// can differ as much.
 	lookedBack = time.Hour
 )
 

@@ -33,7 +33,7 @@ const (
 	soakServer = "clock" // the MCP server that comes and goes
 )
 
-// Limits of a soak. What a chat says is kept, so the database grows with the messages.
+// Limits of a soak. The history is kept, so the database grows with the messages.
 const (
 	soakMemory    = 1 << 20   // for each 10,000 turns after the first third
 	soakNoise     = 6 << 20   // how far two medians of the memory lie apart without a leak

@@ -35,8 +35,8 @@ type choice struct {
 	settings  config.LLM // of which it was made
 }
 
-// counters count tokens, each for the models of one name. What a counter learns of a provider's reports holds for all
-// agents that ask the model.
+// counters count tokens, each for the models of one name. All agents that ask a model share its counter, and what the
+// counter learns of the provider's reports.
 type counters map[string]*tokens.Counter
 
 func (c counters) of(model string) *tokens.Counter {

@@ -111,8 +111,8 @@ func number(b []byte, field protowire.Number, value uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), value)
 }
 
-// rejected reads an ExportTraceServiceResponse: how many spans the receiver did not take. What it cannot read counts
-// as nothing: the receiver has said 2xx.
+// rejected reads an ExportTraceServiceResponse: how many spans the receiver did not take. An answer that it
+// cannot read counts as nothing: the receiver has said 2xx.
 func rejected(answer []byte) int64 {
 	partial, _ := protowire.ConsumeBytes(fieldOf(answer, responsePartial, protowire.BytesType))
 	n, size := protowire.ConsumeVarint(fieldOf(partial, partialRejected, protowire.VarintType))

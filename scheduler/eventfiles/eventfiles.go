@@ -5,8 +5,8 @@
 //
 //	{"type": "immediate", "chat": "main:webhook::ops", "text": "The backup failed. Say why.", "data": "disk full"}
 //
-// Its fields are type (immediate, one-shot or periodic), chat (a key or a short form of a known one) and text, and as
-// the type wants at, schedule and timezone; name, context and data can stand in each. The text is the operator's word,
+// Each file has type (immediate, one-shot or periodic), chat (a key or a short form of a known one) and text. The type
+// decides about at, schedule and timezone. name, context and data can stand in each. The text is the operator's word,
 // like the prompt of a task that the operator adds. Data is what others said: the model sees it as data, and the turn
 // is tainted.
 //

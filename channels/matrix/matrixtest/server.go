@@ -1,9 +1,9 @@
 // Package matrixtest is a homeserver of Matrix on a port of the loopback interface, for tests. It is strict: it refuses
 // what a homeserver refuses, in its codes, and complains about what a homeserver would overlook.
 //
-// What it says follows Dendrite where the specification leaves a choice: transactions are forgotten by a restart, pages
-// of the history do not name them, and a page repeats the event at its begin. Faults can be ordered: refusals, floods,
-// answers that never come, and connections that break after the request has taken effect.
+// It follows Dendrite where the specification leaves a choice. A restart forgets transactions. Pages of the history do
+// not name transactions, and a page repeats the event at its begin. Faults can be ordered: refusals, floods, answers
+// that never come, and connections that break after the request has taken effect.
 package matrixtest
 
 import (
