@@ -1,7 +1,6 @@
 package matrix_test
 
 import (
-	"sync"
 	"testing"
 	"time"
 
@@ -46,47 +45,26 @@ func openWith(t *testing.T, s *matrixtest.Server, log zerolog.Logger) *matrix.Ch
 	return c.(*matrix.Channel)
 }
 
-// named keeps which ids of the platform stand for those of a test.
-type named struct {
-	mu  sync.Mutex
-	ids map[string]string
-}
-
-func (n *named) is(id, of string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.ids[id] = of
-}
-
-func (n *named) of(id string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if of, is := n.ids[id]; is {
-		return of
-	}
-	return id
-}
-
 func TestMatrixKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-		s, names := platform(t), &named{ids: map[string]string{}}
+		s, names := platform(t), &channeltest.Names{}
 		s.Room(room)
 		began := false
 		return channeltest.Subject{
-			Account: account, Chat: room, ID: names.of,
+			Account: account, Chat: room, ID: names.Of,
 			Open: func() channels.Channel { return open(t, s) },
 			Say: func(_ channels.Accepter, id, text string) {
 				if !began { // what is said before the first sync is history
 					began = true
 					until(t, "the account has begun", func() bool { return len(s.Calls("sync")) >= 2 })
 				}
-				names.is(id, s.Say(matrixtest.Said{Room: room, Text: text}))
+				names.Is(id, s.Say(matrixtest.Said{Room: room, Text: text}))
 			},
 			Edit: func(_ channels.Accepter, id, of, text string) {
-				names.is(id, s.Edit(room, matrixtest.Ann, names.of(of), text))
+				names.Is(id, s.Edit(room, matrixtest.Ann, names.Of(of), text))
 			},
 			Delete: func(_ channels.Accepter, id, of string) {
-				names.is(id, s.Redact(room, matrixtest.Ann, names.of(of)))
+				names.Is(id, s.Redact(room, matrixtest.Ann, names.Of(of)))
 			},
 			Shown: func() []string { return s.Texts(room) },
 			Cut:   s.Cut, Silence: s.Silence,

@@ -3,7 +3,6 @@ package telegram_test
 import (
 	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,44 +40,23 @@ func open(t *testing.T, s *telegramtest.Server) *telegram.Channel {
 	return c.(*telegram.Channel)
 }
 
-// named keeps which ids of the platform stand for those of a test.
-type named struct {
-	mu  sync.Mutex
-	ids map[string]string
-}
-
-func (n *named) is(id, of string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.ids[id] = of
-}
-
-func (n *named) of(id string) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if of, is := n.ids[id]; is {
-		return of
-	}
-	return id
-}
-
 func TestTelegramKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-		s, names := platform(t), &named{ids: map[string]string{}}
+		s, names := platform(t), &channeltest.Names{}
 		s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
 		chat := telegramtest.Ann.ID
 		return channeltest.Subject{
-			Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.of,
+			Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.Of,
 			Open: func() channels.Channel { return open(t, s) },
 			Say: func(_ channels.Accepter, id, text string) {
-				names.is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
+				names.Is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
 			},
 			Edit: func(_ channels.Accepter, id, of, text string) {
-				message, err := strconv.ParseInt(names.of(of), 10, 64)
+				message, err := strconv.ParseInt(names.Of(of), 10, 64)
 				if err != nil {
 					t.Error(err)
 				}
-				names.is(id, fmt.Sprintf("%d/edit/%d", message, s.Edit(chat, message, text)))
+				names.Is(id, fmt.Sprintf("%d/edit/%d", message, s.Edit(chat, message, text)))
 			},
 			Shown: func() []string { return s.Texts(chat) },
 			Cut:   s.Cut, Silence: s.Silence,

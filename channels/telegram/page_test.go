@@ -1,33 +1,19 @@
 package telegram
 
 import (
-	"fmt"
-	"os"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/corebot/corebot/channels/channeltest"
 )
 
 // TestThePageNamesEverySettingAndEveryErrorOfAnAccount reads docs/channels.md.
 func TestThePageNamesEverySettingAndEveryErrorOfAnAccount(t *testing.T) {
-	text, err := os.ReadFile("../../docs/channels.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, page, _ := strings.Cut(string(text), "\n## Telegram\n")
-	standard := reflect.ValueOf(Network().Standard)
-	for i := range standard.NumField() {
-		row := fmt.Sprintf("| `%s` | `%v` |", standard.Type().Field(i).Tag.Get("mapstructure"), standard.Field(i))
-		row = strings.Replace(row, "| `` |", "| |", 1)
-		if !strings.Contains(page, row) {
-			t.Errorf("the page has no row %s", row)
-		}
-	}
+	var said []string
 	for _, err := range []error{revoked, hooked, twice} {
-		said, _, _ := strings.Cut(err.Error(), " with the same token")
-		said, _, _ = strings.Cut(said, ": it is wrong")
-		if !strings.Contains(page, "\n| "+said) {
-			t.Errorf("the page does not have %q", said)
-		}
+		words, _, _ := strings.Cut(err.Error(), " with the same token")
+		words, _, _ = strings.Cut(words, ": it is wrong")
+		said = append(said, words)
 	}
+	channeltest.Page(t, "Telegram", Network(), said...)
 }
