@@ -81,7 +81,7 @@ func SchemaOf(t Tool) json.RawMessage {
 // are the answer as far as it came, and the model's thinking. A [Learner] learns from what the provider did report.
 func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
-	if learner, ok := t.(Learner); ok && u.InputTokens > 0 && !hasParts(r) {
+	if learner, ok := t.(Learner); ok && u.InputTokens > 0 && !hasParts(r) && learner.Due() {
 		learner.Learn(countRequest(Estimate{}, r), int(u.InputTokens))
 	}
 	if u.InputTokens == 0 {

@@ -56,7 +56,10 @@ func TestNoArgumentsAreAnEmptyObjectAndOthersStayAsTheyAre(t *testing.T) {
 type learner struct {
 	llm.Estimate
 	estimated, reported int
+	rests               bool
 }
+
+func (l *learner) Due() bool { return !l.rests }
 
 func (l *learner) Learn(estimated, reported int) { l.estimated, l.reported = estimated, reported }
 
@@ -69,6 +72,10 @@ func TestALearnerIsToldWhatTheProviderCounted(t *testing.T) {
 	}
 	if l := with(corebot.Usage{InputTokens: 40}, request); l.reported != 40 || l.estimated != 14 {
 		t.Errorf("learned %d for %d, want 40 for 14", l.reported, l.estimated)
+	}
+	rests := &learner{rests: true}
+	if llm.CompleteUsage(corebot.Usage{InputTokens: 40}, rests, request, corebot.Answer{}, ""); rests.reported != 0 {
+		t.Errorf("learned %d when nothing was due", rests.reported)
 	}
 	if l := with(corebot.Usage{}, request); l.reported != 0 {
 		t.Errorf("learned %d of its own count", l.reported)

@@ -86,7 +86,9 @@ type Tokenizer interface {
 	Count(text string) int
 }
 
-// Learner is a [Tokenizer] that learns from the provider's own counts of requests.
+// Learner is a [Tokenizer] that learns from the provider's own counts of requests. Due says whether the next one is to
+// be learned from: to estimate a request costs a good part of what a short turn does.
 type Learner interface {
+	Due() bool
 	Learn(estimated, reported int)
 }

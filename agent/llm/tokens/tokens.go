@@ -1,8 +1,8 @@
 // Package tokens counts what a text costs a model in tokens, without a vocabulary and without a network.
 //
 // A count begins as [llm.Estimate], which is on the high side. Each answer tells how many tokens its request had, in
-// the provider's own count. The count follows those reports: soon for a model that counts more, slowly for a model that
-// counts less.
+// the provider's own count. The count follows some of these reports: at once if a request cost more, slowly if it cost
+// less.
 package tokens
 
 import (
@@ -19,15 +19,18 @@ const (
 	// minShare and maxShare bound what a report can change. Some servers cut a long prompt off without a word, and
 	// report what is left of it. Such a report must not make the next prompt longer and longer.
 	minShare, maxShare = 0.5, 2
-	// slowness is how many requests that cost less it takes, about, until the count is as low.
-	slowness = 16
+	// slowness is how many lower counts it takes, about, until the count is as low.
+	slowness = 4
+	// each is how many reports one is learned from, after the first ones.
+	each, first = 16, 4
 	// reserve is added to what was learned: the next text can have more unusual words.
 	reserve = 1.05
 )
 
 // Counter counts for one model of one provider. It is safe for concurrent use. The zero value has learned nothing.
 type Counter struct {
-	share atomic.Uint64 // bits of a float64: reported tokens of an estimated one; 0 is nothing learned
+	share   atomic.Uint64 // bits of a float64: reported tokens of an estimated one; 0 is nothing learned
+	reports atomic.Uint64
 }
 
 var (
@@ -49,6 +52,12 @@ func (c *Counter) Count(text string) int {
 func (c *Counter) Learned() bool { return c.learned() != 0 }
 
 func (c *Counter) learned() float64 { return math.Float64frombits(c.share.Load()) }
+
+// Due says whether the next report is to be learned from: the first four, and one of sixteen from then on.
+func (c *Counter) Due() bool {
+	n := c.reports.Add(1)
+	return n <= first || n%each == 0
+}
 
 // Learn takes the provider's count of a request into account. Of two reports at one moment, one can be lost.
 func (c *Counter) Learn(estimated, reported int) {

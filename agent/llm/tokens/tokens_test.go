@@ -56,6 +56,19 @@ func TestAReportOfAPromptThatWasCutOffChangesLittle(t *testing.T) {
 	}
 }
 
+func TestOneReportOfSixteenIsLearnedFromAfterTheFirst(t *testing.T) {
+	var c Counter
+	due := 0
+	for range 1_600 {
+		if c.Due() {
+			due++
+		}
+	}
+	if due != 104 {
+		t.Errorf("%d of 1,600 reports are due", due)
+	}
+}
+
 func TestSmallAndMissingReportsTeachNothing(t *testing.T) {
 	var c Counter
 	c.Learn(minLearned-1, 9_000)
