@@ -23,6 +23,8 @@ import (
 const (
 	KeyFile    = "audit.key"
 	PublicFile = "audit.pub"
+	// nextFile has a key until its public key is stored: a crash in between loses neither.
+	nextFile = "audit.next.key"
 )
 
 const maxKeyFile = 64 << 10
@@ -56,9 +58,12 @@ func (k Key) Public() ed25519.PublicKey {
 // Load reads the key of a home, or makes one if the home never had any; made says so.
 func Load(home string) (k Key, made bool, err error) {
 	k, err = Look(home)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch _, missing := os.Lstat(filepath.Join(home, KeyFile)); {
+	case errors.Is(err, fs.ErrNotExist):
 		k, err = Make(home)
 		made = err == nil
+	case err == nil && errors.Is(missing, fs.ErrNotExist):
+		err = os.Rename(filepath.Join(home, nextFile), filepath.Join(home, KeyFile))
 	}
 	return k, made, err
 }
@@ -67,13 +72,22 @@ func Load(home string) (k Key, made bool, err error) {
 // that others can read is [ErrExposed].
 func Look(home string) (k Key, err error) {
 	path := filepath.Join(home, KeyFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Lstat(filepath.Join(home, PublicFile)); err == nil {
-			return k, corebot.WithHint(fmt.Errorf("%w: %s is missing, and %s is there", ErrLost, path, PublicFile),
-				newKeyHint)
-		}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return readKey(path)
+	}
+	public := filepath.Join(home, PublicFile)
+	if _, err := os.Lstat(public); err != nil {
 		return k, err
 	}
+	if k, err := readKey(filepath.Join(home, nextFile)); err == nil { // Make was cut off
+		if keys, err := ReadKeys(public); err == nil && keys[k.ID] != nil {
+			return k, nil
+		}
+	}
+	return k, corebot.WithHint(fmt.Errorf("%w: %s is missing, and %s is there", ErrLost, path, PublicFile), newKeyHint)
+}
+
+func readKey(path string) (k Key, err error) {
 	f, info, err := owned.Open(path)
 	if err != nil {
 		return k, fmt.Errorf("open the key of the audit trail: %w", err)
@@ -127,14 +141,19 @@ func Make(home string) (k Key, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return k, fmt.Errorf("read the public keys of the audit trail: %w", err)
 	}
-	// The public key comes first: a key whose signatures nobody could check must not sign.
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	if err := replace(filepath.Join(home, nextFile), text, 0o600); err != nil {
+		return k, err
+	}
+	// A key whose signatures nobody could check must not sign: it takes its place behind the public key.
 	pub := append(before, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: open})...)
 	if err := replace(filepath.Join(home, PublicFile), pub, 0o600); err != nil {
 		return k, err
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-	err = replace(filepath.Join(home, KeyFile), text, 0o600)
-	return Key{IDOf(public), private}, err
+	if err := os.Rename(filepath.Join(home, nextFile), filepath.Join(home, KeyFile)); err != nil {
+		return k, fmt.Errorf("write the key of the audit trail: %w", err)
+	}
+	return Key{IDOf(public), private}, nil
 }
 
 // replace writes a file whole, and then puts it in its place.

@@ -3,7 +3,9 @@ package witness
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -363,4 +365,34 @@ func FuzzRead(f *testing.F) {
 		_, _ = Check(strings.NewReader(text), keys)
 		_, _ = ParseKeys([]byte(text))
 	})
+}
+
+// A process that makes a key can be killed between any two of its files.
+func TestAKeyWhoseMakingWasCutOffIsNeitherLostNorUnknown(t *testing.T) {
+	home := t.TempDir()
+	made, err := Make(home)
+	must(t, err)
+	path, next := filepath.Join(home, KeyFile), filepath.Join(home, nextFile)
+	must(t, os.Rename(path, next)) // the public key is stored, the key has not its place
+	if k, err := Look(home); err != nil || k.ID != made.ID {
+		t.Errorf("looked at %q (%v), want %q", k.ID, err, made.ID)
+	}
+	k, anew, err := Load(home)
+	if _, gone := os.Stat(next); err != nil || anew || k.ID != made.ID || gone == nil {
+		t.Errorf("loaded %q (new: %v, %v), want %q", k.ID, anew, err, made.ID)
+	}
+	must(t, os.Rename(path, next))
+	must(t, os.Remove(filepath.Join(home, PublicFile))) // the public key is not stored yet
+	if k, anew, err = Load(home); err != nil || !anew || k.ID == made.ID {
+		t.Errorf("loaded %q (new: %v, %v), want another key", k.ID, anew, err)
+	}
+	must(t, os.Rename(path, next))
+	other, err := Make(t.TempDir())
+	must(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(other.private)
+	must(t, err)
+	must(t, os.WriteFile(next, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	if _, err = Look(home); !errors.Is(err, ErrLost) {
+		t.Errorf("a key that is not among the public keys: %v, want %v", err, ErrLost)
+	}
 }
