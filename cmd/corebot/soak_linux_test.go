@@ -31,6 +31,10 @@ var (
 const (
 	soakChats  = 100
 	soakServer = "clock" // the MCP server that comes and goes
+
+	// A sender may give a command in a chat every 30 seconds (bus.control_every). The reminders come every 2 seconds,
+	// so with this many chats each comes round every 40 seconds.
+	soakCommanders = 20
 )
 
 // Limits of a soak. The history is kept, so the database grows with the messages.
@@ -231,15 +235,15 @@ func (k *soak) away(what *atomic.Bool, ctx context.Context) {
 }
 
 // offend posts a message that the model may refuse for good.
-func (k *soak) offend() { k.post("refuse", k.letters.Add(1), "refuse this") }
+func (k *soak) offend() { k.post("refuse", k.letters.Add(1), 5, "refuse this") }
 
 // remind posts a command that makes a task, which is due soon.
-func (k *soak) remind() { k.post("tasks", k.tasks.Add(1), "/remind 2s look") }
+func (k *soak) remind() { k.post("tasks", k.tasks.Add(1), soakCommanders, "/remind 2s look") }
 
-func (k *soak) post(kind string, n int64, text string) {
+func (k *soak) post(kind string, n, chats int64, text string) {
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	chat := fmt.Sprint(kind, n%5)
+	chat := fmt.Sprint(kind, n%chats)
 	id := fmt.Sprint(kind, "-", n)
 	_, err := k.callers.Post(ctx, load.Message{ID: id, ChatID: chat, Sender: chat, Content: text})
 	if err != nil {

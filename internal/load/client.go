@@ -16,11 +16,14 @@ const (
 	maxConnections = 256              // at once: below the webhook's own cap, which would turn the rest away
 	requestTime    = 30 * time.Second // of one request, its wait included
 	retryPause     = 25 * time.Millisecond
-	maxAnswer      = 16 << 20 // bytes of one answer
+	maxRetryAfter  = time.Minute // a longer wait that a service names is cut to this
+	maxAnswer      = 16 << 20    // bytes of one answer
 )
 
 // Client talks to one webhook. It tries again after a refused or broken connection, a 429 or a 5xx, under the same id
 // until the context ends, as a caller should. Every other answer that is not the documented one is an error at once.
+// After a 429 it waits as long as the Retry-After says. A service that is down is asked again at once, because these
+// callers look for the moment at which the service is back.
 type Client struct{ wire *wire }
 
 // NewClient makes a client of the webhook at base, such as http://127.0.0.1:8788.
@@ -100,11 +103,15 @@ type request struct {
 func (c *Client) do(ctx context.Context, r request, into any) (int, error) {
 	for tries := 1; ; tries++ {
 		err := c.try(ctx, r, into)
-		if refused := (*refusedError)(nil); err == nil || errors.As(err, &refused) && !refused.passing() {
+		refused, wait := (*refusedError)(nil), retryPause
+		if err == nil || errors.As(err, &refused) && !refused.passing() {
 			return tries, err
 		}
+		if refused != nil && refused.status == http.StatusTooManyRequests {
+			wait = max(wait, refused.wait)
+		}
 		select {
-		case <-time.After(retryPause):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return tries, fmt.Errorf("gave up after %d tries (%w): %w", tries, context.Cause(ctx), err)
 		}
@@ -112,24 +119,18 @@ func (c *Client) do(ctx context.Context, r request, into any) (int, error) {
 }
 
 func (c *Client) try(ctx context.Context, r request, into any) error {
-	status, answer, err := c.wire.exchange(ctx, r.method, r.path, r.body)
+	got, err := c.wire.exchange(ctx, r.method, r.path, r.body)
 	if err != nil {
 		return err
 	}
-	if status != r.want {
-		return &refusedError{status, string(answer)}
-	}
-	if err := json.Unmarshal(answer, into); err != nil {
-		return &refusedError{status, string(answer)}
+	if got.status != r.want || json.Unmarshal(got.body, into) != nil {
+		return &refusedError{got}
 	}
 	return nil
 }
 
 // refusedError is an answer that is not the wanted one.
-type refusedError struct {
-	status int
-	body   string
-}
+type refusedError struct{ answer }
 
 func (e *refusedError) Error() string { return fmt.Sprintf("answered %d: %s", e.status, e.body) }
 

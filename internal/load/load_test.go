@@ -147,6 +147,28 @@ func TestWhatPassesIsTriedAgainUnderTheSameID(t *testing.T) {
 	}
 }
 
+// A service that refuses for a second is asked once more, a second later.
+func TestACallerWaitsAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	var asked []time.Time
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked = append(asked, time.Now()); len(asked) == 1 {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too soon", http.StatusTooManyRequests)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte(`{"id": "1", "status": "accepted"}`))
+	}))
+	defer server.Close()
+	c := load.NewClient(server.URL, "secret")
+	defer c.Close()
+	got, err := c.Post(t.Context(), load.Message{ID: "1"})
+	if err != nil || got.Tries != 2 || asked[1].Sub(asked[0]) < time.Second {
+		t.Errorf("%+v, %v, asked at %v", got, err, asked)
+	}
+}
+
 func TestABrokenPromiseIsFound(t *testing.T) {
 	for breaks, want := range map[string]string{
 		"dedupe":               "3 of 3 copies were acknowledged as new",

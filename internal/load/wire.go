@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -35,34 +36,41 @@ func newWire(address, token string) *wire {
 	return &wire{address: address, head: head, slots: make(chan struct{}, maxConnections)}
 }
 
+// answer is what came back for a request.
+type answer struct {
+	status int
+	body   []byte
+	wait   time.Duration // after which the service wants to be asked again
+}
+
 // exchange makes a request and reads its whole answer. The end of ctx breaks the connection.
-func (w *wire) exchange(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+func (w *wire) exchange(ctx context.Context, method, path string, body []byte) (answer, error) {
 	select {
 	case w.slots <- struct{}{}:
 	case <-ctx.Done():
-		return 0, nil, context.Cause(ctx)
+		return answer{}, context.Cause(ctx)
 	}
 	defer func() { <-w.slots }()
 	c, err := w.take(ctx)
 	if err != nil {
-		return 0, nil, err
+		return answer{}, err
 	}
 	unwatch := context.AfterFunc(ctx, func() { _ = c.Close() })
-	status, answer, again, err := w.on(c, method, path, body)
+	got, again, err := w.on(c, method, path, body)
 	if !unwatch() && ctx.Err() != nil {
-		return 0, nil, context.Cause(ctx)
+		return answer{}, context.Cause(ctx)
 	}
 	if err != nil || !again {
-		return status, answer, errors.Join(err, c.Close())
+		return got, errors.Join(err, c.Close())
 	}
 	w.keep(c)
-	return status, answer, nil
+	return got, nil
 }
 
 // on makes a request on a connection, and says whether that may be used again.
-func (w *wire) on(c *connection, method, path string, body []byte) (status int, answer []byte, again bool, err error) {
+func (w *wire) on(c *connection, method, path string, body []byte) (got answer, again bool, err error) {
 	if err := c.SetDeadline(time.Now().Add(requestTime)); err != nil {
-		return 0, nil, false, err
+		return got, false, err
 	}
 	// an error of any of them comes with the flush
 	_, _ = fmt.Fprintf(c.out, "%s %s HTTP/1.1\r\n%s", method, path, w.head)
@@ -72,14 +80,18 @@ func (w *wire) on(c *connection, method, path string, body []byte) (status int, 
 	_, _ = c.out.WriteString("\r\n")
 	_, _ = c.out.Write(body)
 	if err := c.out.Flush(); err != nil {
-		return 0, nil, false, err
+		return got, false, err
 	}
 	r, err := http.ReadResponse(c.in, nil)
 	if err != nil {
-		return 0, nil, false, err
+		return got, false, err
 	}
-	answer, err = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
-	return r.StatusCode, answer, !r.Close && len(answer) < maxAnswer, err
+	if seconds, err := strconv.Atoi(r.Header.Get("Retry-After")); err == nil {
+		got.wait = min(time.Duration(max(seconds, 0)), maxRetryAfter/time.Second) * time.Second
+	}
+	got.status = r.StatusCode
+	got.body, err = io.ReadAll(io.LimitReader(r.Body, maxAnswer))
+	return got, !r.Close && len(got.body) < maxAnswer, err
 }
 
 func (w *wire) take(ctx context.Context) (*connection, error) {
