@@ -26,6 +26,19 @@ func (d Document) Piece(from, limit int, size func(string) int) (spans []Span, t
 	}
 }
 
+// Line is like Piece, and ends where the line of the text ends, where the source has a place of its own there.
+func (d Document) Line(from, limit int, size func(string) int) (spans []Span, to int) {
+	rest := d.from(from)
+	n, _ := fits(rest, limit, size)
+	text := head(rest, n)
+	for at := len(text) - len(strings.TrimLeft(text, " \n")); at < n; at++ {
+		if text[at] == '\n' && allowed(rest, at) {
+			return trimmed(rest, at), max(d.behind(rest, at), min(from+1, len(d.source)))
+		}
+	}
+	return d.Piece(from, limit, size)
+}
+
 // from are the spans behind a place.
 func (d Document) from(place int) []placed {
 	for i, s := range d.spans {

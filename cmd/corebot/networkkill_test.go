@@ -32,6 +32,9 @@ type network struct {
 	kind string // of channel
 	// history says that what people write before the account connects for the first time is not for it.
 	history bool
+	// forgets says that the platform keeps nothing for an account that is not there. People write when the account is
+	// there. What they wrote is lost if the program dies before it has stored it: then it is as if nobody had said it.
+	forgets bool
 	open    func(t *testing.T, chats int) networkPlatform
 }
 
@@ -48,12 +51,16 @@ type networkPlatform interface {
 	complaints() []string
 }
 
+// forgetful is a platform that forgets. It names the chats as the database has them, as a pattern of SQL.
+type forgetful interface{ chatLike(chat int) string }
+
 // besieged is a bot on a platform, whose program is killed again and again.
 type besieged struct {
 	*siege
 	network
 	platform networkPlatform
 	said     [][]string // what people have said, chat by chat
+	gone     int        // how much of it the platform has forgotten with a killed program
 }
 
 // TestKilledAtAnyMomentABotAnswersEachMessageOnceAndInOrder kills the released program at random moments, while people
@@ -88,11 +95,18 @@ func (b *besieged) lay() {
 		} else {
 			time.Sleep(rand.N(400 * time.Millisecond))
 		}
-		if cycle < *networkCuts {
+		switch {
+		case cycle >= *networkCuts:
+		case b.forgets:
+			b.settled()
+			b.platform.away(func() {})
+			b.say(len(b.said))
+		default:
 			b.platform.away(func() { b.say(len(b.said)) })
 		}
 		b.kill()
 		b.output("db", "check")
+		b.forget()
 	}
 	b.begin()
 	b.say(*networkMessages - b.count())
@@ -148,6 +162,25 @@ func (b *besieged) say(n int) {
 		text := fmt.Sprintf("message %d", total)
 		b.platform.say(chat, text)
 		b.said[chat] = append(b.said[chat], text)
+	}
+}
+
+// forget takes out what a platform that forgets has shown to the killed program, and the program has not stored. Each
+// chat keeps a beginning of what was said there: with a message everything behind it is lost, and nothing before it.
+func (b *besieged) forget() {
+	b.t.Helper()
+	if !b.forgets {
+		return
+	}
+	for i, said := range b.said {
+		n, err := b.rows(`FROM message_life m JOIN lanes l ON l.id = m.lane_id
+			WHERE l.direction = ? AND l.channel = ? AND l.chat LIKE ?`, corebot.Inbound, b.kind,
+			b.platform.(forgetful).chatLike(i))
+		if err != nil || n > len(said) {
+			b.t.Fatalf("chat %d has %d of %d messages, %v", i, n, len(said), err)
+		}
+		b.gone += len(said) - n
+		b.said[i] = said[:n]
 	}
 }
 
@@ -216,6 +249,9 @@ func (b *besieged) judge() {
 	if copies > most {
 		b.t.Errorf("%d replies are shown twice, at most %d can be", copies, most)
 	}
+	if most := *networkKills * len(b.said); b.gone > most {
+		b.t.Errorf("%d messages are forgotten, at most %d can be", b.gone, most)
+	}
 	for _, c := range b.platform.complaints() {
 		b.t.Errorf("the platform complains: %s", c)
 	}
@@ -223,8 +259,9 @@ func (b *besieged) judge() {
 messages                %d in %d chats
 lost or out of order    %v
 turns doubled           %v
+forgotten by platform   %d, which the killed program had not stored
 sends of unknown end    %d answers of the platform lost, and those of the kills
 replies shown again     %d, each right behind itself
 `, b.t.Name()[strings.LastIndex(b.t.Name(), "/")+1:], *networkKills, *networkCuts, b.count(), len(b.said), wrong,
-		wrong, lost, copies))
+		wrong, b.gone, lost, copies))
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot/channels/irc/irctest"
 	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
@@ -15,6 +17,9 @@ var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
+	{name: "irc", kind: "irc", forgets: true, open: openIRC},
+	{name: "ngircd", kind: "irc", forgets: true, open: openNgircd},
+	{name: "inspircd", kind: "irc", forgets: true, open: openInspircd},
 }
 
 // telegramPlatform cannot tell what it shows.
@@ -119,3 +124,59 @@ func (p *matrixPlatform) away(meanwhile func()) {
 
 func (p *matrixPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
 func (p *matrixPlatform) complaints() []string     { return p.Complaints() }
+
+// ircPlatform forgets what it has shown, and cannot tell what it shows.
+type ircPlatform struct {
+	*irctest.Server
+	dropped atomic.Int64
+}
+
+func openIRC(t *testing.T, chats int) networkPlatform {
+	p := &ircPlatform{Server: irctest.New(nil)}
+	t.Cleanup(p.Close)
+	for chat := range chats {
+		p.Arrive(ircPerson(chat))
+	}
+	sends := 0
+	p.Drop(func() bool {
+		sends++
+		if sends%47 == 0 {
+			p.dropped.Add(1)
+		}
+		return sends%47 == 0
+	})
+	return p
+}
+
+func ircPerson(chat int) irctest.Person {
+	name := fmt.Sprint("person", chat)
+	return irctest.Person{Nick: name, Account: name}
+}
+
+func (p *ircPlatform) settings() string { return ircSettings(p.Addr()) }
+
+// ircSettings are those of an account that nobody takes for a flood.
+func ircSettings(addr string) string {
+	return fmt.Sprintf("{addr: %q, tls: false, pace: 1ms, hourly: 1000000, access: open}", addr)
+}
+
+func (p *ircPlatform) say(chat int, text string) { p.Say(ircPerson(chat), "corebot", text) }
+func (p *ircPlatform) chatLike(chat int) string  { return fmt.Sprint("@person", chat) }
+
+func (p *ircPlatform) shown(chat int) (texts []string) {
+	for _, l := range p.Shown(ircPerson(chat).Nick) {
+		texts = append(texts, strings.TrimPrefix(l, "\x0f"))
+	}
+	return texts
+}
+
+func (p *ircPlatform) away(meanwhile func()) {
+	p.Ban("the server is restarted")
+	p.Cut()
+	meanwhile()
+	time.Sleep(300 * time.Millisecond)
+	p.Ban("")
+}
+
+func (p *ircPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), false }
+func (p *ircPlatform) complaints() []string     { return p.Complaints() }
