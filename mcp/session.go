@@ -227,10 +227,12 @@ func (s *session) call(ctx context.Context, tool string, args json.RawMessage, p
 	return answer{}, fmt.Errorf("%w: %w", tools.ErrUnsettled, s.explain(err))
 }
 
-// ping asks whether the server lives. The newest version of the protocol has no such question.
+// ping asks whether the server lives. The newest version of the protocol has no such question, but each server of it
+// must say at any time which versions it knows.
 func (s *session) ping(ctx context.Context) error {
 	if s.modern {
-		return nil
+		_, err := s.client.Discover(ctx, mcp.DiscoverRequest{})
+		return err
 	}
 	//lint:ignore SA1019 it is how older servers are asked
 	return s.client.Ping(ctx)

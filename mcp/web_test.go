@@ -185,6 +185,40 @@ func TestAServerOverHTTPMayChangeItsTools(t *testing.T) {
 	})
 }
 
+// A server of the newest protocol keeps its connection while it answers, and loses it when it answers no more, though
+// nobody calls a tool and no stream is cut.
+func TestAServerOverHTTPThatDoesNotAnswerIsConnectedAgain(t *testing.T) {
+	t.Parallel()
+	var dead atomic.Bool
+	var asked atomic.Int64
+	inner := server.NewStreamableHTTPServer(echoServer())
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "server/discover" {
+			asked.Add(1)
+		}
+		if dead.Load() {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	r := newRig(t, everything(ours.Options{PingEvery: 10 * time.Millisecond, PingTime: 500 * time.Millisecond}),
+		servers{"one": {"url": web.URL}})
+	since := r.await("one", func(s ours.Status) bool { return s.State == ours.Connected && asked.Load() > 3 }).Since
+	if now := r.status("one"); now.Since != since || now.LastError != "" {
+		t.Errorf("it was asked %d times and is %+v", asked.Load(), now)
+	}
+	dead.Store(true)
+	s := r.await("one", func(s ours.Status) bool { return s.State == ours.Failed })
+	if !strings.Contains(s.LastError, "does not answer") || len(s.Tools) != 1 {
+		t.Errorf("it is %+v", s)
+	}
+	dead.Store(false)
+	r.awaitConnected("one")
+}
+
 func TestAServerThatHasForgottenTheSessionIsConnectedAgain(t *testing.T) {
 	var forgotten atomic.Bool
 	inner := jsonRPC(func(w http.ResponseWriter, answer string) {
