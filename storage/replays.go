@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -198,15 +199,67 @@ func (l *DeadLetters) step(ctx context.Context, id int64) (now corebot.Replaying
 	case !r.EndedAt.IsZero() || r.due(l.db.clock.now()) > 0:
 		return r.Replaying, nil, nil
 	}
-	part, err := l.nextOf(ctx, r)
+	part, err := l.nextReadable(ctx, r)
 	if err != nil {
 		return now, nil, fmt.Errorf("find the next letters of replay %d: %w", id, err)
 	}
-	err = l.db.write(ctx, "replay", func(t *tx) (err error) {
-		now, why, err = l.stepTx(t, r, part)
-		return err
-	})
-	return now, why, err
+	for {
+		err = l.db.write(ctx, "replay", func(t *tx) (err error) {
+			now, why, err = l.stepTx(t, r, part)
+			return err
+		})
+		bad := (*damagedLetter)(nil)
+		if !errors.As(err, &bad) {
+			return now, why, err
+		}
+		l.leave(&part, bad)
+	}
+}
+
+// A replay of many passes over the letters that a damaged page holds. They stay dead, are counted as left, and the log
+// names each. Otherwise one page would hold up all letters behind it for ever.
+
+// nextDead reads the index alone, so it finds a letter whose row cannot be read.
+var nextDead = &query{`SELECT COALESCE(MIN(id), 0) FROM message_life INDEXED BY message_life_dead_by_id
+	WHERE "end" = 'dead' AND id > ?`}
+
+// damagedLetter is the error of a letter that a damaged page keeps from being replayed.
+type damagedLetter struct {
+	id  int64
+	why error
+}
+
+func (e *damagedLetter) Error() string {
+	return fmt.Sprintf("dead letter %d cannot be read: %v; `corebot db check` shows the damage", e.id, e.why)
+}
+
+// leave takes a letter out of a portion.
+func (l *DeadLetters) leave(p *portion, bad *damagedLetter) {
+	p.ids = slices.DeleteFunc(slices.Clone(p.ids), func(id int64) bool { return id == bad.id })
+	p.left, p.why = p.left+1, cmp.Or(p.why, error(bad))
+	l.db.log.Warn().Err(bad.why).Int64("id", bad.id).Msg("a dead letter that cannot be read stays where it is")
+}
+
+// nextReadable is nextOf beyond damage.
+func (l *DeadLetters) nextReadable(ctx context.Context, r replaying) (portion, error) {
+	var left portion
+	for left.left < changeChunk {
+		p, err := l.nextOf(ctx, r)
+		if err != nil && !isDamage(err) {
+			return p, err
+		}
+		if err == nil || p.through > r.passed { // all, or those before the damage
+			p.left, p.why = left.left, left.why
+			return p, nil
+		}
+		id := int64(0)
+		if _, e := l.db.reader.one(ctx, nextDead, []any{&id}, r.passed); e != nil || id == 0 {
+			return p, cmp.Or(e, err)
+		}
+		l.leave(&left, &damagedLetter{id, err})
+		r.passed, left.through = id, id
+	}
+	return left, nil
 }
 
 // due is how long the next letters of a replay wait. A time that is further ahead than any replay plans is of a clock
@@ -233,6 +286,8 @@ type portion struct {
 	ids     []int64
 	through int64
 	last    bool
+	left    int // letters that stay for their damage, and why
+	why     error
 }
 
 // nextOf finds the next letters of a replay, without the writer.
@@ -280,6 +335,9 @@ func (l *DeadLetters) stepTx(t *tx, read replaying, p portion) (now corebot.Repl
 	if err != nil {
 		return r.Replaying, nil, err
 	}
+	if !waits {
+		part.Left, part.Why = part.Left+p.left, cmp.Or(part.Why, p.why)
+	}
 	r.Done, r.Left = r.Done+part.Done, r.Left+part.Left
 	switch {
 	case part.Why != nil:
@@ -309,6 +367,9 @@ func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, r replaying) (part coreb
 	passed = r.passed
 	for _, id := range ids {
 		d, found, err := stillDeadTx(t, id, r.BeganAt)
+		if isDamage(err) {
+			return part, passed, false, &damagedLetter{id, err}
+		}
 		if err != nil {
 			return part, passed, false, err
 		}
@@ -326,6 +387,8 @@ func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, r replaying) (part coreb
 			part.Left++
 			part.Why = cmp.Or(part.Why, err)
 		case errors.Is(err, errUnreadable): // an unreadable letter has no body to replay
+		case isDamage(err): // the caller begins again without it: a part of it may be written
+			return part, passed, false, &damagedLetter{id, err}
 		default:
 			return part, passed, false, err
 		}
@@ -336,13 +399,18 @@ func (l *DeadLetters) replayChunkTx(t *tx, ids []int64, r replaying) (part coreb
 
 // RunReplays makes the open replay go on until ctx ends, whichever process began it. A step that fails is tried again.
 func (l *DeadLetters) RunReplays(ctx context.Context) error {
+	told := "" // the error that the log has
 	for ctx.Err() == nil {
 		wait, err := l.goOn(ctx)
+		switch {
+		case err == nil:
+			told = ""
+		case ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) && err.Error() != told:
+			told = err.Error()
+			l.db.log.Warn().Err(err).Msg("the replay of dead letters waits")
+		}
 		if err != nil {
 			wait = roomPause
-		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
-			l.db.log.Warn().Err(err).Msg("the replay of dead letters waits")
 		}
 		if wait == 0 {
 			continue
