@@ -33,6 +33,7 @@ const (
 	EntryOperator  EntryKind = "operator"  // the operator gave a command on the machine
 	EntryServers   EntryKind = "mcp"       // the tools of an MCP server changed
 	EntryWord      EntryKind = "word"      // a program gave a word for which a turn waits, by the key of the wait
+	EntryToken     EntryKind = "api"       // a program used the HTTP API with a token
 	EntryItself    EntryKind = "corebot"   // Corebot itself, such as when an approval expired
 )
 

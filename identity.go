@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Principal is who acts: the immutable id that a channel gives a sender, within one account of one channel. A name that
@@ -233,4 +236,72 @@ func ParsePairingCode(s string) (string, error) {
 			"`corebot pair list` shows the codes that are open")
 	}
 	return code, nil
+}
+
+// Scope is what a token of the HTTP API lets its holder do. The values are stored; they never change.
+type Scope string
+
+const (
+	ScopeRead    Scope = "read"    // look at everything that the operator can look at
+	ScopeOperate Scope = "operate" // change what the operator can change by commands; it reads, too
+)
+
+// ParseScope reads the name of a scope.
+func ParseScope(s string) (Scope, error) {
+	switch scope := Scope(s); scope {
+	case ScopeRead, ScopeOperate:
+		return scope, nil
+	}
+	return "", fmt.Errorf("%w: there is no scope %q; the scopes are %s and %s", ErrInvalid, s, ScopeRead, ScopeOperate)
+}
+
+// Bounds of tokens.
+const (
+	MaxTokens    = 100 // in force at once
+	MaxTokenName = 60  // characters
+)
+
+// Token lets a program use the HTTP API. Its secret is shown once, when it is made. Corebot stores a digest of it.
+type Token struct {
+	ID        int64     `json:"id"`
+	Name      string    `json:"name"` // of those in force, no two have the same
+	Scopes    []Scope   `json:"scopes"`
+	CreatedAt time.Time `json:"createdAt"`
+	CreatedBy string    `json:"createdBy"` // a principal's spelling, or "operator"
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	UsedAt    time.Time `json:"usedAt,omitzero"` // to the minute; zero: never
+	RevokedAt time.Time `json:"revokedAt,omitzero"`
+}
+
+// Validate refuses a name or scopes that no token can have.
+func (t Token) Validate() error {
+	plain := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case t.Name == "" || utf8.RuneCountInString(t.Name) > MaxTokenName || strings.ContainsFunc(t.Name, plain):
+		return fmt.Errorf("%w: a token's name has 1 to %d printable characters", ErrInvalid, MaxTokenName)
+	case len(t.Scopes) == 0:
+		return WithHint(fmt.Errorf("%w: a token without a scope can do nothing", ErrInvalid),
+			"the scopes are read and operate")
+	}
+	for _, s := range t.Scopes {
+		if _, err := ParseScope(string(s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InForce says whether the token opens anything at a moment.
+func (t Token) InForce(now time.Time) bool {
+	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || t.ExpiresAt.After(now))
+}
+
+// Has says whether the token has a scope. Who operates can also read.
+func (t Token) Has(s Scope) bool {
+	return slices.Contains(t.Scopes, s) || s == ScopeRead && slices.Contains(t.Scopes, ScopeOperate)
+}
+
+// Principal is the token as an actor of the audit trail. It has no role, and no message comes from it.
+func (t Token) Principal() Principal {
+	return Principal{Channel: "api", ID: strconv.FormatInt(t.ID, 10)}
 }

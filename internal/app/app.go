@@ -31,6 +31,7 @@ import (
 	"github.com/corebot/corebot/internal/background"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/httpapi"
 	"github.com/corebot/corebot/internal/lifecycle"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/operate"
@@ -123,6 +124,8 @@ type App struct {
 	only       string // the one agent that this process runs; empty: all
 	networks   []channels.Network
 	server     *observability.Server
+	console    *httpapi.Server // nil: nobody listens
+	stores     operate.Stores  // of service
 	undo       []undo
 }
 
@@ -254,7 +257,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
-	a.service = operate.In(running{a}, all)
+	a.stores, a.service = all, operate.In(running{a}, all)
 	return a.makeUpkeep(r)
 }
 
@@ -280,13 +283,18 @@ func (a *App) listen(o Options, r prometheus.Gatherer) (err error) {
 		return err
 	}
 	a.opened("control socket", a.control)
-	if !o.Serve || !a.config.Observability.Enabled {
-		return nil
+	if o.Serve && a.config.Observability.Enabled {
+		if a.server, err = a.observe(r); err != nil {
+			return err
+		}
+		a.opened("observability listener", a.server)
 	}
-	if a.server, err = a.observe(r); err != nil {
-		return err
+	if o.Serve && a.config.Console.Enabled {
+		if a.console, err = a.openConsole(); err != nil {
+			return err
+		}
+		a.opened("console listener", a.console)
 	}
-	a.opened("observability listener", a.server)
 	return nil
 }
 
@@ -318,6 +326,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	if a.control != nil {
 		services = append(services, lifecycle.Service{Name: "control", Run: a.control.Run})
+	}
+	if a.console != nil {
+		services = append(services, lifecycle.Service{Name: "console", Run: a.console.Run})
 	}
 	if a.answers {
 		services = append(services,

@@ -52,6 +52,7 @@ func daemon(t *testing.T, home string) *app.App {
 	t.Helper()
 	c := config.Defaults()
 	c.Home, c.LLM.Offline, c.Observability.Enabled = home, true, false
+	c.Console.Enabled, c.Console.Addr = true, "127.0.0.1:0"
 	a, err := app.New(t.Context(), c, app.Options{Serve: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)

@@ -89,6 +89,7 @@ var (
 	_ operate.Roles        = (*storage.Grants)(nil)
 	_ operate.Approvals    = (*storage.Approvals)(nil)
 	_ operate.Pairings     = (*storage.Pairings)(nil)
+	_ operate.Tokens       = (*storage.Tokens)(nil)
 	_ operate.Books        = (*storage.Books)(nil)
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
@@ -142,7 +143,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
-		Memories: agents,
+		Tokens: storage.NewTokens(db), Memories: agents,
 	}
 }
 

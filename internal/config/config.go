@@ -52,6 +52,7 @@ type Config struct {
 	Admin         Admin               `mapstructure:"admin"`
 	Webhook       Webhook             `mapstructure:"webhook"`
 	Observability Observability       `mapstructure:"observability"`
+	Console       Console             `mapstructure:"console"`
 	Tracing       Tracing             `mapstructure:"tracing"`
 	SLO           SLO                 `mapstructure:"slo"`
 	Log           Log                 `mapstructure:"log"`
@@ -237,6 +238,13 @@ type Observability struct {
 	StuckAfter time.Duration `mapstructure:"stuck_after" min:"1s"`
 }
 
+// Console is the listener for the HTTP API.
+type Console struct {
+	Enabled      bool         `mapstructure:"enabled"`
+	Addr         string       `mapstructure:"addr"`
+	AllowedHosts List[string] `mapstructure:"allowed_hosts"`
+}
+
 // Tracing says whether spans are recorded. The standard variables of OpenTelemetry say where they go.
 type Tracing struct {
 	Enabled   bool         `mapstructure:"enabled"`
@@ -313,6 +321,7 @@ func Defaults() Config {
 			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024,
 			MaxStreams: 256, Interactive: true,
 		},
+		Console:       Console{Addr: "127.0.0.1:3211"},
 		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210", StuckAfter: 30 * time.Second},
 		SLO: SLO{
 			Accepted: "0.999", AcceptedWithin: time.Second, Answered: "0.95", AnsweredWithin: 5 * time.Minute,

@@ -67,7 +67,7 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 	texts := map[string]string{
 		"channels.on_ambiguous": "hold", "approvals.mode": "always", "bus.queue_mode": "collect", "log.level": "debug",
 		"log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
-		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0",
+		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "console.addr": "127.0.0.1:0",
 		"webhook.callback_url": "https://example.com/replies", "audit.url": "https://example.com/heads",
 		"slo.webhook_url": "https://example.com/alarms", "slo.webhook_secret": signingSecret,
 		"webhook.secret": signingSecret, "webhook.callback_secret": signingSecret,

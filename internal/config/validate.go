@@ -26,9 +26,8 @@ func (c Config) validate() error {
 	}
 	return cmp.Or(c.LLM.validate(), c.validateAgents(), c.validateCompaction(), c.Bus.validate(), c.validateRetention(),
 		c.validateSpending(), c.Channels.validate(), c.Admin.validate(), c.Webhook.validate(),
-		c.Observability.validate(), c.SLO.validate(), c.validateListeners(), c.Tools.Web.validate(),
-		c.Tools.Shell.validate(), c.MCP.validate(), c.Audit.validate(),
-		c.validateMCPServe())
+		c.Observability.validate(), c.Console.validate(), c.SLO.validate(), c.validateListeners(),
+		c.Tools.Web.validate(), c.Tools.Shell.validate(), c.MCP.validate(), c.Audit.validate(), c.validateMCPServe())
 }
 
 func (l LLM) validate() error {
@@ -135,6 +134,26 @@ func (o Observability) validate() error {
 	return nil
 }
 
+// validate: tokens must not go over a network in the clear, so from elsewhere there is a proxy with TLS in between, and
+// its name is known.
+func (o Console) validate() error {
+	if !o.Enabled {
+		return nil
+	}
+	if err := isListener("console.addr", o.Addr, "127.0.0.1:3211"); err != nil {
+		return err
+	}
+	if err := listen.CheckNames(o.AllowedHosts.Values()); err != nil {
+		return fmt.Errorf("console: %w", err)
+	}
+	if host, _, _ := net.SplitHostPort(o.Addr); !isLoopback(host) && len(o.AllowedHosts.Values()) == 0 {
+		return corebot.WithHint(fmt.Errorf(
+			"console.addr %s can be reached from other machines, and console.allowed_hosts names no proxy", o.Addr),
+			"listen on 127.0.0.1, or put a proxy with TLS in front and name it in console.allowed_hosts")
+	}
+	return nil
+}
+
 func (s SLO) validate() error {
 	for _, of := range []struct {
 		key   string
@@ -186,12 +205,23 @@ func isListener(key, addr, like string) error {
 
 // validateListeners refuses one port for two listeners: the second would fail at the start.
 func (c Config) validateListeners() error {
-	if !c.Webhook.Enabled || !c.Observability.Enabled || !overlap(c.Webhook.Addr, c.Observability.Addr) {
-		return nil
+	all := []struct {
+		key, addr string
+		enabled   bool
+	}{
+		{"webhook.addr", c.Webhook.Addr, c.Webhook.Enabled},
+		{"observability.addr", c.Observability.Addr, c.Observability.Enabled},
+		{"console.addr", c.Console.Addr, c.Console.Enabled},
 	}
-	return corebot.WithHint(fmt.Errorf("webhook.addr is %s and observability.addr is %s: two listeners on one port",
-		c.Webhook.Addr, c.Observability.Addr),
-		"give each a port of its own")
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			if a.enabled && b.enabled && overlap(a.addr, b.addr) {
+				return corebot.WithHint(fmt.Errorf("%s is %s and %s is %s: two listeners on one port", a.key, a.addr,
+					b.key, b.addr), "give each a port of its own")
+			}
+		}
+	}
+	return nil
 }
 
 // overlap says whether two listeners want the same port of the same address. Without a host, or with 0.0.0.0 or [::], a

@@ -100,6 +100,10 @@ func TestListenersNeedPortsThatThereAreAndOneEach(t *testing.T) {
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: 'localhost:3210'}":  "two listeners on one port",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: ':3210'}":           "two listeners on one port",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '[::]:3210'}":       "two listeners on one port",
+		"console: {enabled: true, addr: '127.0.0.1:3210'}":                             "two listeners on one port",
+		"console: {enabled: true, addr: '127.0.0.1:70000'}":                            `there is no port "70000"`,
+		"console: {enabled: true, addr: '0.0.0.0:3211'}":                               "names no proxy",
+		"console: {enabled: true, allowed_hosts: ['a b']}":                             "allowed_hosts",
 	} {
 		if _, err := Load(homeWith(t, "corebot.yaml", content)); err == nil || !strings.Contains(err.Error(), says) ||
 			corebot.HintOf(err) == "" {
@@ -111,6 +115,8 @@ func TestListenersNeedPortsThatThereAreAndOneEach(t *testing.T) {
 			"'127.0.0.1:0'}",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.2:3210'}",
 		"webhook: {addr: '127.0.0.1:3210'}",
+		"console: {addr: '0.0.0.0:3210'}",
+		"console: {enabled: true, addr: '0.0.0.0:3211', allowed_hosts: [bot.example.com]}",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.1:3210'}\nobservability: {enabled: false}",
 	} {
 		load(t, homeWith(t, "corebot.yaml", content))

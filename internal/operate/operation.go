@@ -93,6 +93,7 @@ func table() []entry {
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
 		ReadContext.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
+		ListTokens.entry(), AddToken.entry(), RevokeToken.entry(),
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(), ListRules.entry(), RevokeRules.entry(),
 		ReadGlobalMemory.entry(), ReadMemory.entry(), SearchMemory.entry(), TrustMemory.entry(), ForgetMemory.entry(),

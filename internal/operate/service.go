@@ -36,6 +36,7 @@ type Stores struct {
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings
+	Tokens       Tokens // of the HTTP API
 	Backups      Backups
 	Memories     Memories
 	Contexts     Contexts // nil without a running Corebot
@@ -47,6 +48,11 @@ func New(s Stores) *Service { return &Service{stores: s} }
 
 // In makes the service of the Corebot that runs on the home in this process.
 func In(c Corebot, s Stores) *Service { return &Service{s, c} }
+
+// Owner is the owner of the home at its terminal, if there is one.
+func (s *Service) Owner() (p corebot.Principal, ok bool) {
+	return s.stores.Owner, s.stores.Owner.ID != ""
+}
 
 // MaxRows bounds the rows of one page.
 const MaxRows = 1000

@@ -47,6 +47,7 @@
 -- has 0070_replays.sql
 -- has 0071_dead_notices.sql
 -- has 0073_objectives.sql
+-- has 0080_tokens.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -559,6 +560,18 @@ CREATE TABLE objective_alarms (
   post      TEXT    NOT NULL, -- what is still to be posted; empty: nothing
   PRIMARY KEY (objective, severity)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE tokens (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  name       TEXT    NOT NULL, -- the operator chose it
+  digest     BLOB    NOT NULL UNIQUE, -- SHA-256 of the secret, which is stored nowhere
+  scopes     TEXT    NOT NULL, -- words with a comma between two
+  created_at INTEGER NOT NULL,
+  created_by TEXT    NOT NULL,
+  expires_at INTEGER NOT NULL, -- 0: never
+  used_at    INTEGER NOT NULL DEFAULT 0, -- to the minute; 0: never
+  revoked_at INTEGER NOT NULL DEFAULT 0 -- 0: it is in force
+) STRICT;
+CREATE UNIQUE INDEX tokens_in_force ON tokens (name) WHERE revoked_at = 0;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -611,8 +624,9 @@ INSERT INTO goose_db_version VALUES (47, 69, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 50);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 51);

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/control"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+func newTokens(s *shell) *cobra.Command {
+	return group("tokens", "Add, list and revoke tokens of the HTTP API",
+		newTokensAdd(s), newTokensList(s), newTokensRevoke(s))
+}
+
+func newTokensAdd(s *shell) *cobra.Command {
+	var scopes []string
+	var days int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a token, and print its secret once",
+		Long: `Make a token for a program that uses the HTTP API, and print its secret. Corebot stores a digest
+of it only, so nobody can read it again. The program sends it as "Authorization: Bearer SECRET".
+
+The scope read lets it look at everything that these commands show, also at what was said in chats.
+The scope operate lets it change things, too: it decides on approvals and replays dead letters.`,
+		Args: takes("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n := operate.NewToken{Name: args[0], Days: days}
+			for _, word := range scopes {
+				scope, err := corebot.ParseScope(word)
+				if err != nil {
+					return usage(cmd, err)
+				}
+				n.Scopes = append(n.Scopes, scope)
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				made, err := operate.AddToken.Call(cmd.Context(), c, n)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd, made)
+				}
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), made.Secret); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(cmd.ErrOrStderr(), "this is shown once: keep it where the program reads it")
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&scopes, "scope", []string{string(corebot.ScopeRead)},
+		"what it may do: read, operate; several with commas")
+	cmd.Flags().IntVar(&days, "days", 0, "for how many days it is in force; 0: until it is revoked")
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+func newTokensList(s *shell) *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the tokens, what they may do, and when they were used last",
+		Args:  takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := tokenTable.print(cmd, asJSON, 0, func(p operate.Part) (operate.Page[corebot.Token], error) {
+				return look(s, cmd, operate.ListTokens, operate.TokenQuery{All: all, Part: p})
+			})
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&all, "all", false, "also those that were revoked")
+	return cmd
+}
+
+var tokenTable = listing[corebot.Token]{
+	header: "NAME\tSCOPES\tSTATE\tMADE\tUSED",
+	none:   "there is no token; `corebot tokens add NAME` makes one",
+	cells: func(t corebot.Token) string {
+		state, used := "in force", "never"
+		switch {
+		case !t.RevokedAt.IsZero():
+			state = "revoked"
+		case !t.InForce(time.Now()):
+			state = "expired"
+		case !t.ExpiresAt.IsZero():
+			state = "until " + t.ExpiresAt.Local().Format(time.DateOnly)
+		}
+		if !t.UsedAt.IsZero() {
+			used = t.UsedAt.Local().Format("2006-01-02 15:04")
+		}
+		words := make([]string, len(t.Scopes))
+		for i, scope := range t.Scopes {
+			words[i] = string(scope)
+		}
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s", oneLine(t.Name, corebot.MaxTokenName), strings.Join(words, ","), state,
+			t.CreatedAt.Local().Format("2006-01-02 15:04"), used)
+	},
+}
+
+func newTokensRevoke(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "End a token, at once and for good",
+		Args:  takes("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.change(cmd, func(c control.Caller) error {
+				t, err := operate.RevokeToken.Call(cmd.Context(), c, operate.TokenName{Name: args[0]})
+				if errors.Is(err, corebot.ErrNotFound) {
+					return corebot.WithHint(err, "`corebot tokens list` shows the tokens that are in force")
+				}
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the token %s opens nothing any more\n", oneLine(t.Name, 60))
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot"
+)
+
+// FuzzARequestIsReadOrRefused binds what anybody can send to the type of every route. Whatever it is, it is read or
+// refused as a mistake of the caller.
+func FuzzARequestIsReadOrRefused(f *testing.F) {
+	for _, s := range [][3]string{
+		{"1", "limit=10&after=x", `{"state": "approved"}`},
+		{"-1", "since=2026-12-24T18:00:00Z&all=true", `{"chat": "main:webhook::ops", "kind": "daily"}`},
+		{"%00", "limit=1e3", `{"a": 1, "a": 2}`},
+		{"9223372036854775808", "limit=%zz&;", "\xff{"},
+		{"main", "fresh=true&fresh=false", `[[[[`},
+	} {
+		f.Add(s[0], s[1], []byte(s[2]))
+	}
+	all := routes()
+	f.Fuzz(func(t *testing.T, value, query string, body []byte) {
+		for _, r := range all {
+			req := httptest.NewRequest(r.method, "/", strings.NewReader(string(body)))
+			req.Header.Set("Content-Type", "application/json")
+			req.URL.RawQuery = query
+			for _, name := range []string{"id", "agent", "chat", "code"} {
+				req.SetPathValue(name, value)
+			}
+			c := &call{request: req, writer: httptest.NewRecorder()}
+			err := c.bind(reflect.New(r.in).Elem())
+			if err != nil && !errors.Is(err, errMalformed) && !errors.Is(err, corebot.ErrTooLarge) {
+				t.Errorf("%s %s with %q, %q, %q: %v", r.method, r.path, value, query, body, err)
+			}
+			if p := problemOf(err); err != nil && (p.Status >= http.StatusInternalServerError || p.Detail == "") {
+				t.Errorf("the refusal is %+v", p)
+			}
+		}
+	})
+}
+
+func TestEveryRouteIsDescribedAndNamesItsOwnPath(t *testing.T) {
+	ids := map[string]bool{}
+	for _, r := range routes() {
+		if ids[r.id()] || r.summary == "" {
+			t.Errorf("%s %s has the id %s, and the summary %q", r.method, r.path, r.id(), r.summary)
+		}
+		ids[r.id()] = true
+		for _, f := range fieldsOf(r.in) {
+			if f.from == "path" && !strings.Contains(r.path, "{"+f.name+"}") {
+				t.Errorf("%s reads {%s}, which is not in its path", r.path, f.name)
+			}
+		}
+		if r.method == http.MethodGet != (r.scope == corebot.ScopeRead) {
+			t.Errorf("%s %s needs the scope %s", r.method, r.path, r.scope)
+		}
+	}
+	if _, err := document("dev"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,188 @@
+package httpapi
+
+import (
+	"context"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+// route is one path and method of the API.
+type route struct {
+	method, path string
+	scope        corebot.Scope
+	summary      string
+	in, out      reflect.Type // of the request and of the result
+	serve        func(*call) (any, error)
+}
+
+// call is one request of a token.
+type call struct {
+	server  *Server
+	request *http.Request
+	writer  http.ResponseWriter
+	token   corebot.Token
+}
+
+// service is the admin service, for changes by the token of the call.
+func (c *call) service() *operate.Service {
+	return c.server.opts.Service(corebot.AuditEvent{Entry: corebot.EntryToken, Principal: c.token.Principal()})
+}
+
+// get is a route that looks at something. The fields of In have the tag path or query.
+func get[In, Out any](path, summary string, do func(*operate.Service, context.Context, In) (Out, error)) route {
+	return newRoute(http.MethodGet, path, corebot.ScopeRead, summary, do)
+}
+
+// change is a route that changes something. A field of In with the tag body is the JSON of the request.
+func change[In, Out any](method, path, summary string,
+	do func(*operate.Service, context.Context, In) (Out, error),
+) route {
+	return newRoute(method, path, corebot.ScopeOperate, summary, do)
+}
+
+func newRoute[In, Out any](method, path string, scope corebot.Scope, summary string,
+	do func(*operate.Service, context.Context, In) (Out, error),
+) route {
+	return route{
+		method: method, path: path, scope: scope, summary: summary,
+		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
+		serve: func(c *call) (any, error) {
+			var in In
+			if err := c.bind(reflect.ValueOf(&in).Elem()); err != nil {
+				return nil, err
+			}
+			return do(c.service(), c.request.Context(), in)
+		},
+	}
+}
+
+// errMalformed is a request that the API cannot read.
+var errMalformed = errors.New("the request cannot be read")
+
+// errNoOwner refuses a task where nobody is known as whom it could run.
+var errNoOwner = corebot.WithHint(fmt.Errorf("%w: this system does not tell who owns the home", corebot.ErrInvalid),
+	"make the task in a chat, with /remind")
+
+func malformed(hint, format string, args ...any) error {
+	return corebot.WithHint(fmt.Errorf("%w: %s", errMalformed, fmt.Sprintf(format, args...)), hint)
+}
+
+// field is where a field of a request comes from.
+type field struct {
+	reflect.StructField
+	from, name string // from is path, query or body
+}
+
+// fieldsOf are the fields of a request, those of embedded structs among them.
+func fieldsOf(t reflect.Type) (all []field) {
+	for _, f := range reflect.VisibleFields(t) {
+		for _, from := range []string{"path", "query", "body"} {
+			if name, tagged := f.Tag.Lookup(from); tagged {
+				all = append(all, field{f, from, name})
+			}
+		}
+	}
+	return all
+}
+
+// bind reads the values of a request into its type. A parameter that the route does not have is refused: a typo must
+// not widen a filter.
+func (c *call) bind(in reflect.Value) error {
+	query := c.request.URL.Query()
+	known := map[string]bool{}
+	for _, f := range fieldsOf(in.Type()) {
+		into := in.FieldByIndex(f.Index)
+		switch f.from {
+		case "path":
+			if err := parse(into, f.name, c.request.PathValue(f.name)); err != nil {
+				return err
+			}
+		case "query":
+			known[f.name] = true
+			values := query[f.name]
+			if len(values) > 1 {
+				return malformed("give it once", "the parameter %s stands there %d times", f.name, len(values))
+			}
+			if len(values) == 1 {
+				if err := parse(into, f.name, values[0]); err != nil {
+					return err
+				}
+			}
+		case "body":
+			if err := c.body(into.Addr().Interface()); err != nil {
+				return err
+			}
+		}
+	}
+	for name := range query {
+		if !known[name] {
+			names := slices.Sorted(maps.Keys(known))
+			return malformed("its parameters are: "+strings.Join(names, ", "), "there is no parameter %q",
+				corebot.Plainly(name))
+		}
+	}
+	return nil
+}
+
+// parse reads one value of a path or a query.
+func parse(into reflect.Value, name, text string) (err error) {
+	if u, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok { // such as time.Time
+		if err = u.UnmarshalText([]byte(text)); err != nil {
+			err = malformed("a moment is written as 2026-12-24T18:00:00Z", "%s is %q", name, corebot.Plainly(text))
+		}
+		return err
+	}
+	switch into.Kind() {
+	case reflect.String:
+		into.SetString(text)
+	case reflect.Bool:
+		b, parsing := strconv.ParseBool(text)
+		if parsing != nil {
+			return malformed("want true or false", "%s is %q", name, corebot.Plainly(text))
+		}
+		into.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, parsing := strconv.ParseInt(text, 10, 64)
+		if parsing != nil {
+			return malformed("want a whole number", "%s is %q", name, corebot.Plainly(text))
+		}
+		into.SetInt(n)
+	default:
+		return fmt.Errorf("the API cannot read a %s", into.Type())
+	}
+	return nil
+}
+
+// body reads the JSON of a request.
+func (c *call) body(into any) error {
+	r := c.request
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return malformed("send Content-Type: application/json", "the body is not said to be JSON")
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(c.writer, r.Body, maxBodyBytes))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(into)
+	if err == nil {
+		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
+			return malformed("send one object", "the body goes on behind its JSON")
+		}
+		return nil
+	}
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return fmt.Errorf("the body: %w: the limit is %d bytes", corebot.ErrTooLarge, maxBodyBytes)
+	}
+	return malformed("GET "+documentPath+" has the schema of the body", "the body: %v", err)
+}

@@ -1,0 +1,227 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/listen"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+const (
+	maxConnections = 64
+	maxBodyBytes   = 1 << 20
+	requestTime    = 30 * time.Second
+)
+
+// Options of a [Server].
+type Options struct {
+	Addr         string   // port 0 picks one
+	AllowedHosts []string // names of the listener beside its address and localhost: see [listen.NewPages]
+	Tokens       Tokens
+	// Service is the admin service for changes that a token makes: the audit trail names it.
+	Service func(by corebot.AuditEvent) *operate.Service
+	Redact  func(string) string // leaves secrets out of an answer
+	Version string
+	Log     zerolog.Logger
+}
+
+// Tokens knows the tokens that callers hold.
+type Tokens interface {
+	// ByDigest gives the token whose secret has this SHA-256. An unknown one is [corebot.ErrNotFound].
+	ByDigest(ctx context.Context, digest [sha256.Size]byte) (corebot.Token, error)
+	// Used notes when a token was used.
+	Used(ctx context.Context, id int64, at time.Time) error
+}
+
+// Server serves the API.
+type Server struct {
+	opts     Options
+	listener net.Listener
+	http     *http.Server
+	document []byte // of OpenAPI
+}
+
+// NewServer listens at once, so that a busy port is known before anything else is started. It serves in Run.
+func NewServer(o Options) (*Server, error) {
+	l, err := net.Listen("tcp", o.Addr)
+	if err != nil {
+		return nil, corebot.WithHint(fmt.Errorf("listen for the API: %w", err),
+			"choose another console.addr, or port 0 for any")
+	}
+	s := &Server{opts: o, listener: l}
+	pages, err := listen.NewPages(l, o.AllowedHosts)
+	if err == nil {
+		s.document, err = document(o.Version)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("console: %w", err), l.Close())
+	}
+	s.http = &http.Server{
+		Handler: s.handler(pages), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: requestTime,
+		WriteTimeout: 2 * requestTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: log.New(o.Log, "", 0),
+	}
+	return s, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close frees the port, also of a server that was never run.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Run serves until ctx ends, and returns when the requests that were under way are answered or three seconds have
+// passed.
+func (s *Server) Run(ctx context.Context) error {
+	s.opts.Log.Info().Str("addr", s.Addr()).Msg("HTTP API")
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+		defer cancel()
+		if s.http.Shutdown(grace) != nil { // the time is up
+			_ = s.http.Close() // of connections that are cut off there is nothing to learn
+		}
+	})
+	err := s.http.Serve(listen.NewCapped(s.listener, maxConnections, nil))
+	if !stop() {
+		<-drained
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the API: %w", err)
+	}
+	return nil
+}
+
+// handler serves every route behind the checks that all have in common.
+func (s *Server) handler(pages listen.Pages) http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes() {
+		mux.Handle(r.method+" "+r.path, s.guarded(r))
+	}
+	mux.Handle("GET "+documentPath, s.guarded(route{scope: corebot.ScopeRead, serve: func(c *call) (any, error) {
+		return rawJSON(c.server.document), nil
+	}}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		if status, why := pages.Refuse(r); status != 0 {
+			problem{Status: status, Detail: why}.write(w)
+			return
+		}
+		next, pattern := mux.Handler(r)
+		if pattern == "" {
+			s.unknown(w, r, mux)
+			return
+		}
+		_ = next // mux.ServeHTTP sets the values of the path, which Handler does not
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// unknown answers a path or a method that the API does not have, as a problem too.
+func (s *Server) unknown(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var allowed []string
+	for _, method := range []string{
+		http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete,
+	} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		problem{
+			Status: http.StatusNotFound, Detail: "the API has no such path",
+			Hint: "GET " + documentPath + " describes all paths",
+		}.write(w)
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	problem{
+		Status: http.StatusMethodNotAllowed, Detail: "the path does not have this method",
+		Hint: "its methods are " + strings.Join(allowed, ", "),
+	}.write(w)
+}
+
+// guarded serves a route to those whose token has its scope.
+func (s *Server) guarded(r route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), requestTime)
+		defer cancel()
+		token, refused := s.admit(ctx, req, r.scope)
+		if refused != nil {
+			refused.write(w)
+			return
+		}
+		c := &call{server: s, request: req.WithContext(ctx), token: token, writer: w}
+		result, err := r.serve(c)
+		if err != nil {
+			s.fail(w, req, err)
+			return
+		}
+		s.answer(w, req, result)
+	})
+}
+
+// admit finds the token of a request, and refuses one that does not open the scope.
+func (s *Server) admit(ctx context.Context, r *http.Request, scope corebot.Scope) (corebot.Token, *problem) {
+	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		return corebot.Token{}, &problem{
+			Status: http.StatusUnauthorized, Detail: "a bearer token is required",
+			Hint: "corebot tokens add NAME makes one; send it as Authorization: Bearer SECRET",
+		}
+	}
+	now := time.Now()
+	token, err := s.opts.Tokens.ByDigest(ctx, sha256.Sum256([]byte(secret)))
+	switch {
+	case errors.Is(err, corebot.ErrNotFound) || err == nil && !token.InForce(now):
+		return token, &problem{
+			Status: http.StatusUnauthorized, Detail: "the token opens nothing: it is unknown, expired or revoked",
+			Hint: "corebot tokens list shows those that are in force",
+		}
+	case err != nil:
+		s.opts.Log.Error().Err(err).Msg("a token could not be looked up")
+		return token, new(problemOf(err))
+	case !token.Has(scope):
+		return token, &problem{
+			Status: http.StatusForbidden, Detail: fmt.Sprintf("the token %s lacks the scope %s", token.Name, scope),
+			Hint: fmt.Sprintf("corebot tokens add NAME --scope %s makes one that has it", scope),
+		}
+	}
+	if now.Sub(token.UsedAt) >= time.Minute {
+		if err := s.opts.Tokens.Used(ctx, token.ID, now); err != nil { // the answer matters more
+			s.opts.Log.Warn().Err(err).Msg("the use of a token could not be noted")
+		}
+	}
+	return token, nil
+}
+
+// fail answers with the problem that an error is. The log alone sees errors whose words were not meant for callers.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	if p.Status == http.StatusInternalServerError {
+		s.opts.Log.Error().Err(err).Str("method", r.Method).Str("path", r.URL.Path).Msg("the API failed")
+	}
+	p.Detail, p.Hint = s.opts.Redact(p.Detail), s.opts.Redact(p.Hint)
+	p.write(w)
+}

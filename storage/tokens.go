@@ -1,0 +1,158 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Tokens stores the tokens of the HTTP API. Of a secret it stores the SHA-256. A secret has 256 random bits, so nothing
+// slower is needed against guessing. Every change leaves an audit event in its own commit.
+type Tokens struct {
+	db *DB
+	by corebot.AuditEvent
+}
+
+// NewTokens returns the tokens of a database, for changes by the operator.
+func NewTokens(db *DB) *Tokens { return &Tokens{db, byOperator()} }
+
+// As returns the tokens for changes by somebody else, as [DeadLetters.As] does.
+func (s *Tokens) As(by corebot.AuditEvent) *Tokens { return &Tokens{s.db, by} }
+
+const tokenColumns = `id, name, scopes, created_at, created_by, expires_at, used_at, revoked_at`
+
+var (
+	listTokens = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE id > ?1 AND (?2 OR revoked_at = 0)
+		ORDER BY id LIMIT ?3 + 0`}
+	tokenByDigest = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE digest = ?`}
+	countTokens   = &query{`SELECT COUNT(*), COUNT(CASE name WHEN ? THEN 1 END) FROM tokens WHERE revoked_at = 0`}
+	insertToken   = &query{`INSERT INTO tokens (name, digest, scopes, created_at, created_by, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?)`}
+	tokenNamed  = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE name = ? AND revoked_at = 0`}
+	revokeToken = &query{`UPDATE tokens SET revoked_at = ? WHERE id = ?`}
+	usedToken   = &query{`UPDATE tokens SET used_at = ?1 WHERE id = ?2 AND used_at < ?1`}
+)
+
+func scanToken(s scanner) (t corebot.Token, err error) {
+	var scopes string
+	if err = s.Scan(&t.ID, &t.Name, &scopes, moment{&t.CreatedAt}, &t.CreatedBy, moment{&t.ExpiresAt},
+		moment{&t.UsedAt}, moment{&t.RevokedAt}); err != nil {
+		return t, err
+	}
+	for word := range strings.SplitSeq(scopes, ",") {
+		t.Scopes = append(t.Scopes, corebot.Scope(word))
+	}
+	return t, nil
+}
+
+// Add stores a token under the digest of its secret. Of t it uses name, scopes and expiry. A name that is in force is
+// [corebot.ErrInvalid]; more than [corebot.MaxTokens] tokens in force are [corebot.ErrTooLarge].
+func (s *Tokens) Add(ctx context.Context, t corebot.Token, digest [sha256.Size]byte) (corebot.Token, error) {
+	if err := t.Validate(); err != nil {
+		return t, err
+	}
+	err := s.db.write(ctx, "token.add", func(tx *tx) (err error) {
+		t, err = s.addTx(tx, t, digest)
+		return err
+	})
+	return t, err
+}
+
+func (s *Tokens) addTx(t *tx, token corebot.Token, digest [sha256.Size]byte) (corebot.Token, error) {
+	var all, named int64
+	if _, err := t.one(countTokens, []any{&all, &named}, token.Name); err != nil {
+		return token, err
+	}
+	switch {
+	case named > 0:
+		return token, corebot.WithHint(fmt.Errorf("%w: there is a token %q", corebot.ErrInvalid, token.Name),
+			"choose another name, or revoke it: corebot tokens revoke NAME")
+	case all >= corebot.MaxTokens:
+		return token, corebot.WithHint(fmt.Errorf("%w: %d tokens are in force", corebot.ErrTooLarge, all),
+			"`corebot tokens list` shows which of them nobody uses")
+	}
+	words := make([]string, len(token.Scopes))
+	for i, scope := range token.Scopes {
+		words[i] = string(scope)
+	}
+	token.CreatedAt, token.CreatedBy = t.now, maker(s.by)
+	id, err := t.insert(insertToken, token.Name, digest[:], strings.Join(words, ","), t.now, token.CreatedBy,
+		token.ExpiresAt)
+	if err != nil {
+		return token, err
+	}
+	token.ID = id
+	return token, s.noteTx(t, "token.add", token)
+}
+
+// Page gives the tokens in force behind a cursor, oldest first, and the cursor behind them. With all it also gives
+// those that were revoked.
+func (s *Tokens) Page(ctx context.Context, all bool, after string, limit int,
+) (found []corebot.Token, next string, err error) {
+	var id int64
+	if err := behind(after, "tokens", &id); err != nil {
+		return nil, "", err
+	}
+	err = s.db.reader.each(ctx, listTokens, func(row scanner) error {
+		t, err := scanToken(row)
+		found = append(found, t)
+		return err
+	}, id, all, limit)
+	return found, nextPage(found, limit, func(t corebot.Token) string { return cursor("tokens", t.ID) }), err
+}
+
+// ByDigest gives the token whose secret has a digest, also one that is not in force. An unknown one is
+// [corebot.ErrNotFound].
+func (s *Tokens) ByDigest(ctx context.Context, digest [sha256.Size]byte) (t corebot.Token, err error) {
+	found := false
+	err = s.db.reader.each(ctx, tokenByDigest, func(row scanner) (err error) {
+		found = true
+		t, err = scanToken(row)
+		return err
+	}, digest[:])
+	if err == nil && !found {
+		err = fmt.Errorf("token: %w", corebot.ErrNotFound)
+	}
+	return t, err
+}
+
+// Used notes when a token was used, to the minute.
+func (s *Tokens) Used(ctx context.Context, id int64, at time.Time) error {
+	return s.db.write(ctx, "token.used", func(t *tx) error {
+		_, err := t.exec(usedToken, at.Truncate(time.Minute), id)
+		return err
+	})
+}
+
+// Revoke ends the token of a name, at once and for good. A name that no token in force has is [corebot.ErrNotFound].
+func (s *Tokens) Revoke(ctx context.Context, name string) (token corebot.Token, err error) {
+	err = s.db.write(ctx, "token.revoke", func(t *tx) error {
+		found := false
+		err := t.each(tokenNamed, func(row scanner) (err error) {
+			found = true
+			token, err = scanToken(row)
+			return err
+		}, name)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return fmt.Errorf("token %q: %w", corebot.Plainly(name), corebot.ErrNotFound)
+		}
+		token.RevokedAt = t.now
+		if _, err := t.exec(revokeToken, t.now, token.ID); err != nil {
+			return err
+		}
+		return s.noteTx(t, "token.revoke", token)
+	})
+	return token, err
+}
+
+func (s *Tokens) noteTx(t *tx, event string, token corebot.Token) error {
+	return changeTx(t, s.by, event, corebot.Key{Channel: "api"},
+		map[string]any{"token": token.ID, "name": token.Name, "scopes": token.Scopes})
+}
