@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -64,21 +65,67 @@ func (s *Tasks) dueOneByOne(ctx context.Context, now time.Time, place, id int64,
 		all = append(all, t)
 		return err
 	}, now, place, id, limit)
+	if err != nil {
+		return nil, err
+	}
+	return all, s.oneByOne(ctx, all)
+}
+
+// oneByOne reads each of some tasks. A task that cannot be read is marked as damaged.
+func (s *Tasks) oneByOne(ctx context.Context, all []corebot.Task) error {
 	for i := range all {
-		if err != nil || ctx.Err() != nil {
-			return nil, errors.Join(err, ctx.Err())
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		found, bad := s.list(ctx, taskByID, all[i].ID)
 		switch {
 		case bad == nil && len(found) == 1:
 			all[i] = found[0]
 		case bad != nil && !(ofSQLite(bad) && ofTheFile(bad)):
-			return nil, bad
+			return bad
 		default:
 			all[i].Damaged = fmt.Errorf("task %d cannot be read: %w", all[i].ID, cmp.Or(bad, corebot.ErrNotFound))
 		}
 	}
-	return all, err
+	return nil
+}
+
+// taskPlaces reads the index alone.
+var taskPlaces = &query{`SELECT id, agent, channel, account, chat, thread FROM tasks INDEXED BY tasks_chat
+	WHERE id > ?1 AND (?2 = '' OR agent = ?2) AND (?3 = '' OR chat = ?3 AND channel = ?4 AND account = ?5
+	AND thread = ?6) ORDER BY id LIMIT ?7 + 0`}
+
+// List is [Tasks.Page] for an operator, by agent, chat and state. Where a part of the table is damaged, it gives the
+// other tasks, and each task that cannot be read as damaged, whatever its state. Such a page can be shorter than limit.
+func (s *Tasks) List(ctx context.Context, f corebot.TaskFilter, after string, limit int) (out []corebot.Task,
+	next string, err error,
+) {
+	out, next, err = s.Page(ctx, f, after, limit)
+	if err == nil || ctx.Err() != nil || !ofSQLite(err) || !ofTheFile(err) {
+		return out, next, err
+	}
+	var id int64
+	if err := behind(after, "tasks", &id); err != nil {
+		return nil, "", err
+	}
+	var all []corebot.Task
+	k := f.Key
+	err = s.db.reader.each(ctx, taskPlaces, func(row scanner) error {
+		t := corebot.Task{}
+		err := row.Scan(&t.ID, &t.Key.Agent, &t.Key.Channel, &t.Key.Account, &t.Key.Chat, &t.Key.Thread)
+		all = append(all, t)
+		return err
+	}, id, cmp.Or(k.Agent, f.Agent), k.Chat, k.Channel, k.Account, k.Thread, limit)
+	if err == nil {
+		err = s.oneByOne(ctx, all)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	next = nextPage(all, limit, func(t corebot.Task) string { return cursor("tasks", t.ID) })
+	return slices.DeleteFunc(all, func(t corebot.Task) bool {
+		return t.Damaged == nil && f.State != "" && t.State != f.State
+	}), next, nil
 }
 
 // runningTasks counts runs whose messages a worker has, or could have now: the heads of lanes that are leased or ready.

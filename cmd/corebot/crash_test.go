@@ -222,7 +222,7 @@ func realProgram(t *testing.T) string {
 }
 
 var buildProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "corebot-test")
+	dir, err := sharedDir("corebot-test")
 	if err != nil {
 		return "", err
 	}

@@ -162,7 +162,7 @@ func (r *results) report(t *testing.T) {
 // The monotonic clock goes on, as it does when somebody sets the clock of a machine. All of the program is compiled
 // once more for it, so only a game day builds it.
 var steppedProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "corebot-clock")
+	dir, err := sharedDir("corebot-clock")
 	if err != nil {
 		return "", err
 	}

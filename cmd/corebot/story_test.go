@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +46,39 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	testscript.Main(m, map[string]func(){"corebot": main, hostileServer: serveItems})
+	testscript.Main(tidied{m}, map[string]func(){"corebot": main, hostileServer: serveItems})
+}
+
+// tidied runs the tests, and then removes the directories that they share.
+type tidied struct{ *testing.M }
+
+var sharedDirs struct {
+	sync.Mutex
+	all []string
+}
+
+func (m tidied) Run() int {
+	code := m.M.Run()
+	sharedDirs.Lock()
+	defer sharedDirs.Unlock()
+	for _, dir := range sharedDirs.all {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// sharedDir makes a directory for what many tests share, such as a program that is linked once.
+func sharedDir(name string) (string, error) {
+	dir, err := os.MkdirTemp("", name)
+	sharedDirs.Lock()
+	defer sharedDirs.Unlock()
+	if err == nil {
+		sharedDirs.all = append(sharedDirs.all, dir)
+	}
+	return dir, err
 }
 
 // TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary,

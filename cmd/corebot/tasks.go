@@ -162,6 +162,10 @@ var taskTable = listing[operate.TaskRow]{
 	header: "ID\tNAME\tCHAT\tWHEN\tNEXT\tSTATE\tLAST",
 	none:   "no tasks",
 	cells: func(t operate.TaskRow) string {
+		if t.Problem != "" {
+			return fmt.Sprintf("%d\t-\t%s\t-\t-\tcannot be read: `corebot db check` shows the damage\t-", t.ID,
+				t.ChatID)
+		}
 		return fmt.Sprintf("%d\t%s\t%s\t%s %s\t%s\t%s\t%s", t.ID, oneLine(t.Name, 30), t.ChatID, t.Kind,
 			oneLine(t.Spec, corebot.MaxTaskSpec), dueAt(t), t.State, t.LastEnd)
 	},

@@ -11,7 +11,7 @@ import (
 
 // Tasks keeps the scheduled tasks and their runs.
 type Tasks interface {
-	Page(ctx context.Context, f corebot.TaskFilter, after string, limit int) (found []corebot.Task, next string,
+	List(ctx context.Context, f corebot.TaskFilter, after string, limit int) (found []corebot.Task, next string,
 		err error)
 	Task(ctx context.Context, id int64) (corebot.Task, error)
 	Runs(ctx context.Context, task int64, before time.Time, limit int) ([]corebot.TaskRun, error)
@@ -74,6 +74,7 @@ type (
 		Failures  int               `json:"failures,omitempty"`
 		Reason    string            `json:"reason,omitempty"`
 		CreatedAt time.Time         `json:"createdAt"`
+		Problem   string            `json:"problem,omitempty"` // why it cannot be read
 	}
 	// TaskRunRow is one due time of a task and what became of it.
 	TaskRunRow struct {
@@ -125,13 +126,18 @@ type (
 // ListTasks lists tasks, the oldest first.
 func (s *Service) ListTasks(ctx context.Context, q TaskQuery) (Page[TaskRow], error) {
 	f := corebot.TaskFilter{Key: q.Key, Agent: q.Agent, State: q.State}
-	found, next, err := s.stores.Tasks.Page(ctx, f, q.After, min(q.size(), maxTasks))
+	found, next, err := s.stores.Tasks.List(ctx, f, q.After, min(q.size(), maxTasks))
 	return pageOf(found, next, newTaskRow), err
 }
 
 func newTaskRow(t corebot.Task) TaskRow {
+	problem := ""
+	if t.Damaged != nil {
+		problem = t.Damaged.Error()
+	}
 	return TaskRow{
-		ID: t.ID, Name: t.Name, Agent: t.Key.Agent, ChatID: t.Key.String(), Kind: t.Schedule.Kind,
+		Problem: problem,
+		ID:      t.ID, Name: t.Name, Agent: t.Key.Agent, ChatID: t.Key.String(), Kind: t.Schedule.Kind,
 		Spec:     t.Schedule.Spec,
 		TimeZone: cmp.Or(t.Schedule.TimeZone, "UTC"), Context: string(t.Context), State: t.State,
 		NextRunAt: orNil(t.NextRun), LastRunAt: orNil(t.LastRun), LastEnd: t.LastEnd, Creator: t.Creator.String(),
