@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot/channels/irc/irctest"
 	"github.com/corebot/corebot/channels/matrix/matrixtest"
+	"github.com/corebot/corebot/channels/slack/slacktest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
 
@@ -17,6 +18,7 @@ var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
+	{name: "slack", kind: "slack", history: true, open: openSlack},
 	{name: "irc", kind: "irc", forgets: true, open: openIRC},
 	{name: "ngircd", kind: "irc", forgets: true, open: openNgircd},
 	{name: "inspircd", kind: "irc", forgets: true, open: openInspircd},
@@ -180,3 +182,56 @@ func (p *ircPlatform) away(meanwhile func()) {
 
 func (p *ircPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), false }
 func (p *ircPlatform) complaints() []string     { return p.Complaints() }
+
+// slackPlatform loses the events of a time in which the app is not connected: the app must fetch them.
+type slackPlatform struct {
+	*slacktest.Server
+	dropped atomic.Int64
+}
+
+func slackChat(chat int) string { return fmt.Sprint("D0CHAT", chat) }
+
+func openSlack(t *testing.T, chats int) networkPlatform {
+	p := &slackPlatform{Server: slacktest.New()}
+	t.Cleanup(p.Close)
+	for chat := range chats {
+		p.Open(slackChat(chat))
+	}
+	sends := 0
+	p.Faults(func(c slacktest.Call) slacktest.Fault {
+		if c.Method != "chat.postMessage" {
+			return slacktest.Fault{}
+		}
+		switch sends++; {
+		case sends%23 == 0:
+			p.dropped.Add(1)
+			return slacktest.Fault{DropAfter: true}
+		case sends%61 == 0:
+			return slacktest.Fault{Status: 429, RetryAfter: 1}
+		}
+		return slacktest.Fault{}
+	})
+	return p
+}
+
+func (p *slackPlatform) settings() string {
+	return fmt.Sprintf("{token: %q, app_token: %q, api_url: %q, access: open}", slacktest.Token, slacktest.AppToken,
+		p.URL())
+}
+
+func (p *slackPlatform) say(chat int, text string) {
+	p.Say(slacktest.Said{Channel: slackChat(chat), User: fmt.Sprint("U0P", chat), Text: text})
+}
+
+func (p *slackPlatform) shown(chat int) []string { return p.Texts(slackChat(chat)) }
+
+func (p *slackPlatform) away(meanwhile func()) {
+	p.Silence(true)
+	p.Cut()
+	meanwhile()
+	time.Sleep(300 * time.Millisecond)
+	p.Silence(false)
+}
+
+func (p *slackPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
+func (p *slackPlatform) complaints() []string     { return p.Complaints() }

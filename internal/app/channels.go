@@ -16,6 +16,7 @@ import (
 	"github.com/corebot/corebot/channels/irc"
 	"github.com/corebot/corebot/channels/mail"
 	"github.com/corebot/corebot/channels/matrix"
+	"github.com/corebot/corebot/channels/slack"
 	"github.com/corebot/corebot/channels/telegram"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
@@ -38,7 +39,7 @@ type account struct {
 // Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network
 // is a folder, and a line here.
 func Networks() []channels.Network {
-	return []channels.Network{telegram.Network(), mail.Network(), matrix.Network(), irc.Network()}
+	return []channels.Network{telegram.Network(), mail.Network(), matrix.Network(), irc.Network(), slack.Network()}
 }
 
 // accounts is the table of kinds, with the accounts of each: those that are always there, and those of the settings.

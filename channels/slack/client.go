@@ -1,0 +1,122 @@
+package slack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// client makes requests to the Web API with one token.
+type client struct {
+	base, token, setting string
+	wire                 *channels.Wire
+}
+
+// args are the arguments of a request. A value that is no text is sent as JSON.
+type args map[string]any
+
+// refusal is a request that Slack has refused.
+type refusal struct{ method, code, needed string }
+
+func (r *refusal) Error() string {
+	if r.needed != "" {
+		return fmt.Sprintf("Slack refused %s: %.200s (it needs %.200s)", r.method, r.code, r.needed)
+	}
+	return fmt.Sprintf("Slack refused %s: %.200s", r.method, r.code)
+}
+
+// refusedFor says whether Slack has refused a request for one of these reasons.
+func refusedFor(err error, codes ...string) bool {
+	r := (*refusal)(nil)
+	return errors.As(err, &r) && slices.Contains(codes, r.code)
+}
+
+var (
+	revoked = corebot.WithHint(errors.New("the token is unknown to Slack: it is wrong, or was revoked"),
+		"install the app again, put its token where the setting says, and start Corebot again")
+	noScope = corebot.WithHint(errors.New("the app lacks a scope"),
+		"add the scope that Slack names under OAuth & Permissions, and install the app again")
+	noSockets = corebot.WithHint(errors.New("socket mode is switched off"),
+		"switch it on in the settings of the app, under Socket Mode")
+)
+
+// call makes one request. Its error is a [*corebot.Failure].
+func (c client) call(ctx context.Context, method string, given args, into any) error {
+	form := url.Values{}
+	for name, value := range given {
+		text, is := value.(string)
+		if !is {
+			raw, err := json.Marshal(value)
+			if err != nil {
+				return fmt.Errorf("write the request %s: %w", method, err)
+			}
+			text = string(raw)
+		}
+		form.Set(name, text)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+method, strings.NewReader(form.Encode()))
+	if err != nil {
+		return c.wire.Hidden(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	r.Header.Set("Authorization", "Bearer "+c.token)
+	response, err := c.wire.Do(ctx, method, r)
+	if err != nil {
+		return err
+	}
+	var a struct {
+		OK     *bool  `json:"ok"`
+		Error  string `json:"error"`
+		Needed string `json:"needed"`
+	}
+	err = json.Unmarshal(response.Body, &a)
+	switch {
+	case response.Status == http.StatusTooManyRequests:
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without it the queue decides
+		return &corebot.Failure{
+			Class: corebot.RateLimited, RetryAfter: time.Duration(min(max(seconds, 0), 86_400)) * time.Second,
+			Err: &refusal{method: method, code: "ratelimited"},
+		}
+	case err != nil || a.OK == nil:
+		return c.wire.Strange(method, response.Status, err)
+	case !*a.OK:
+		return c.failure(&refusal{method, a.Error, a.Needed})
+	}
+	if into != nil {
+		if err := json.Unmarshal(response.Body, into); err != nil {
+			return c.wire.Strange(method, response.Status, err)
+		}
+	}
+	return nil
+}
+
+// failure is what a refusal means for a message.
+func (c client) failure(r *refusal) error {
+	unsent := func(err error) error {
+		return &corebot.Failure{
+			Class: corebot.Cancelled, RetryAfter: channels.Unsent,
+			Err: fmt.Errorf("%w; channels.slack.ACCOUNT.%s: %w", err, c.setting, r),
+		}
+	}
+	switch r.code {
+	case "ratelimited", "rate_limited", "message_limit_exceeded", "team_added_to_org", "service_unavailable":
+		return &corebot.Failure{Class: corebot.RateLimited, Err: r}
+	case "invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "not_allowed_token_type":
+		return unsent(revoked)
+	case "missing_scope":
+		return unsent(noScope)
+	case "internal_error", "fatal_error", "request_timeout": // by the documentation, some of it may have been done
+		return &corebot.Failure{Err: fmt.Errorf("%w: %w", channels.ErrMayBeShown, r)}
+	}
+	return &corebot.Failure{Class: corebot.Permanent, Err: r}
+}

@@ -1,0 +1,196 @@
+package slack
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/markup"
+)
+
+const (
+	maxText    = 2900 // bytes of a piece with its escapes; a section takes 3,000 characters
+	minText    = 500  // of one that Slack has called too long
+	maxButtons = 8
+	eventType  = "corebot_sent"
+)
+
+// MaxButtons implements [channels.Buttons].
+func (c *Channel) MaxButtons() int { return maxButtons }
+
+// addressed refuses a conversation that cannot be on Slack.
+func addressed(k corebot.Key) error {
+	switch {
+	case !isID(k.Chat):
+		return corebot.WithHint(fmt.Errorf("%w: chat %q is no channel of Slack", corebot.ErrInvalid, k.Chat),
+			"`corebot chats list` shows the chats that have written")
+	case !isThread(k.Thread):
+		return fmt.Errorf("%w: thread %q is no message of Slack", corebot.ErrInvalid, k.Thread)
+	}
+	return nil
+}
+
+// piece is a message as Slack gets it.
+type piece struct {
+	spans []markup.Span
+	to    int    // the place in the whole text where it ends
+	key   string // which names the very piece
+}
+
+func (c *Channel) piece(o channels.Outbound, d markup.Document, whole string, limit int) piece {
+	spans, to := d.Piece(len(o.Before), limit, size)
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		c.site.Account.String(), o.Key.String(), o.IdempotencyKey, fmt.Sprint(len(o.Before), to, len(whole)),
+	}, "\n")))
+	return piece{spans, to, hex.EncodeToString(sum[:16])}
+}
+
+func (p piece) receipt(o channels.Outbound, ts string) channels.Receipt {
+	r := channels.Receipt{Reached: p.to - len(o.Before)}
+	if isStamp(ts) {
+		r.IDs = []string{ts}
+	}
+	return r
+}
+
+// texts are the text of a message, whole, and with its looks.
+func texts(o channels.Outbound) (markup.Document, string) {
+	whole := o.Before + o.Text()
+	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
+		return markup.Parse(whole), whole
+	}
+	return markup.Plain(whole), whole
+}
+
+// Send shows one message: the beginning of the text, as much as fits. The receipt says how far that is.
+func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	if err := addressed(o.Key); err != nil {
+		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
+	}
+	document, whole := texts(o)
+	for limit := maxText; ; limit /= 2 {
+		p := c.piece(o, document, whole, limit)
+		if len(p.spans) == 0 { // nothing is left but white space
+			return p.receipt(o, ""), nil
+		}
+		ts, err := c.show(ctx, o, p, p.to == len(whole))
+		if limit > minText && refusedFor(err, "msg_too_long", "msg_blocks_too_long") {
+			continue
+		}
+		if err != nil {
+			return channels.Receipt{}, err
+		}
+		return p.receipt(o, ts), nil
+	}
+}
+
+// show posts a piece. One whose markup or buttons Slack refuses goes as plain text.
+func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, last bool) (string, error) {
+	ask := args{
+		"channel": o.Key.Chat, "unfurl_links": "false", "unfurl_media": "false", "parse": "none",
+		"metadata": map[string]any{"event_type": eventType, "event_payload": map[string]string{"key": p.key}},
+	}
+	if o.Key.Thread != "" {
+		ask["thread_ts"] = o.Key.Thread
+	}
+	plain := escape(markup.Text(p.spans))
+	ask["text"], ask["mrkdwn"] = plain, "false"
+	rich := o.Kind == corebot.KindReply
+	if rich {
+		ask["text"], ask["mrkdwn"] = write(p.spans), "true"
+	}
+	if last && len(o.Buttons) > 0 {
+		if all := blocks(p.spans, rich, o.Buttons); all != nil {
+			ask["blocks"] = all
+		}
+	}
+	var sent struct {
+		TS string `json:"ts"`
+	}
+	err := c.bot.call(ctx, "chat.postMessage", ask, &sent)
+	if refusedFor(err, "invalid_blocks", "invalid_blocks_format", "markdown_text_conflict", "invalid_arguments") {
+		c.site.Log.Warn().Err(err).Msg("Slack refuses the looks of a piece, which is sent as plain text")
+		ask["text"], ask["mrkdwn"] = plain, "false"
+		delete(ask, "blocks")
+		err = c.bot.call(ctx, "chat.postMessage", ask, &sent)
+	}
+	return sent.TS, err
+}
+
+// blocks are a text with its buttons; nil: the text has no room in a block.
+func blocks(spans []markup.Span, rich bool, actions []corebot.Action) []any {
+	text := map[string]any{"type": "mrkdwn", "text": write(spans), "verbatim": true}
+	if !rich {
+		text = map[string]any{"type": "plain_text", "text": markup.Text(spans), "emoji": false}
+	}
+	if utf8.RuneCountInString(text["text"].(string)) > 3000 {
+		return nil
+	}
+	var buttons []any
+	for i, a := range actions {
+		buttons = append(buttons, map[string]any{
+			"type": "button", "action_id": fmt.Sprint("corebot-", i), "value": a.Command,
+			"text": map[string]any{"type": "plain_text", "text": a.Label, "emoji": false},
+		})
+	}
+	return []any{
+		map[string]any{"type": "section", "text": text},
+		map[string]any{"type": "actions", "elements": buttons},
+	}
+}
+
+const (
+	lookedPages = 10
+	// lookedBack is how long before a message was made the search for its send begins. The clocks of the two machines
+	// can differ as much.
+	lookedBack = time.Hour
+)
+
+// Delivered implements [channels.Reconciler]: it looks for the mark of a piece among what the app itself has said.
+func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channels.Receipt, shown bool, err error) {
+	if addressed(o.Key) != nil { // Send says so
+		return r, false, nil
+	}
+	me, err := c.me(ctx)
+	if err != nil {
+		return r, false, err
+	}
+	document, whole := texts(o)
+	pieces := map[string]piece{}
+	for limit := maxText; limit >= minText/2; limit /= 2 {
+		p := c.piece(o, document, whole, limit)
+		pieces[p.key] = p
+	}
+	method := "conversations.history"
+	ask := args{"channel": o.Key.Chat, "include_all_metadata": "true", "limit": "200"}
+	if !o.CreatedAt.IsZero() {
+		ask["oldest"] = stamp(o.CreatedAt.Add(-lookedBack))
+	}
+	if o.Key.Thread != "" {
+		method, ask["ts"] = "conversations.replies", o.Key.Thread
+	}
+	looked := 0
+	err = c.pages(ctx, method, ask, func(page page) bool {
+		looked++
+		for _, m := range page.Messages {
+			p, is := pieces[m.Metadata.Payload.Key]
+			if is && me.wrote(m) && m.Metadata.Type == eventType && isStamp(m.TS) {
+				r, shown = p.receipt(o, m.TS), true
+			}
+		}
+		return !shown && looked < lookedPages
+	})
+	switch {
+	case refusedFor(err, "channel_not_found", "not_in_channel", "thread_not_found", "is_archived"):
+		return r, false, nil // Send says so
+	case err == nil && !shown && looked == lookedPages:
+		err = fmt.Errorf("%w: it is not on the last %d pages of the channel", channels.ErrMayBeShown, lookedPages)
+	}
+	return r, shown, err
+}

@@ -1,0 +1,70 @@
+package slacktest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// bot is an app that Slack's own library for JavaScript serves.
+const bot = `const { App } = require('@slack/bolt');
+const quiet = {unfurl_links: false, unfurl_media: false};
+const app = new App({token: process.env.TOKEN, appToken: process.env.APP_TOKEN, socketMode: true,
+  clientOptions: {slackApiUrl: process.env.API}});
+app.message(async ({message, say}) => { if (!message.bot_id) await say({text: 'echo ' + message.text, ...quiet}); });
+app.action('corebot-0', async ({ack, action, client, body}) => { await ack();
+  await client.chat.postMessage({channel: body.channel.id, text: 'pressed ' + action.value, ...quiet}); });
+app.command('/corebot', async ({ack, command, client}) => { await ack();
+  await client.chat.postMessage({channel: command.channel_id, text: 'command ' + command.text, ...quiet}); });
+app.start().catch(e => { console.error(e); process.exit(1); });
+`
+
+// TestSlacksOwnLibraryTakesTheServerForSlack runs a bot of @slack/bolt against the server. BOLT names a directory whose
+// node_modules have it: npm install --prefix DIR @slack/bolt.
+func TestSlacksOwnLibraryTakesTheServerForSlack(t *testing.T) {
+	dir := os.Getenv("BOLT")
+	if dir == "" {
+		t.Skip("BOLT names no directory with @slack/bolt")
+	}
+	s := New()
+	t.Cleanup(s.Close)
+	command := exec.CommandContext(t.Context(), "node", "-e", bot)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(dir, "node_modules"), "TOKEN="+Token,
+		"APP_TOKEN="+AppToken, "API="+s.URL()+"/")
+	command.Stderr, command.Stdout = os.Stderr, os.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("not after 30 s: %s; %q, %q", what, s.Texts(Direct), s.Complaints())
+			}
+		}
+	}
+	shows := func(text string) { until(text, func() bool { return slices.Contains(s.Texts(Direct), text) }) }
+	until("the bot is connected", s.Connected)
+	s.Say(Said{Text: "hello"})
+	shows("echo hello")
+	s.Press(Ann, Direct, s.Shown(Direct)[0], "/approve 7")
+	shows("pressed /approve 7")
+	s.Slash(Direct, "status")
+	shows("command status")
+	s.Disconnect("refresh_requested")
+	until("the bot leaves", func() bool { return !s.Connected() })
+	until("the bot comes back", s.Connected)
+	s.Say(Said{Text: "again"})
+	shows("echo again")
+	for _, c := range s.Complaints() {
+		t.Errorf("the server complains: %s", c)
+	}
+}
