@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/trace"
 	ours "github.com/corebot/corebot/mcp"
 )
 
@@ -183,6 +185,34 @@ func TestAServerOverHTTPMayChangeItsTools(t *testing.T) {
 		s.AddTool(mcp.NewTool("another"), nil)
 		return len(now.Tools) == 2
 	})
+}
+
+// TestACallNamesItsTraceToTheServerWhereThatIsAllowed reads what arrives at a real server.
+func TestACallNamesItsTraceToTheServerWhereThatIsAllowed(t *testing.T) {
+	t.Parallel()
+	var got atomic.Value
+	inner := server.NewStreamableHTTPServer(echoServer())
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "tools/call" {
+			got.Store(r.Header.Get("Traceparent"))
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	r := newRig(t, everything(ours.Options{}), servers{"one": {"url": web.URL}})
+	r.awaitConnected("one")
+	for _, to := range [][]string{{trace.ToMCP}, {trace.ToModels}, nil} {
+		tracer := trace.New(trace.Options{
+			Sample: func(corebot.Trace, [16]byte) bool { return true }, Take: func(*trace.Span) {}, Propagate: to,
+		})
+		turn := tracer.Begin(corebot.Trace{}, trace.Consumer, "process", "", time.Now())
+		result := callIn(trace.With(t.Context(), turn), t, r.box, "mcp__one__echo", `{"text":"hi"}`)
+		sent, _ := corebot.ParseTraceparent(got.Load().(string))
+		if allowed := slices.Contains(to, trace.ToMCP); result.Outcome != corebot.OutcomeSuccess ||
+			(sent.IDText() == turn.At().IDText()) != allowed || sent.IsZero() == allowed {
+			t.Errorf("told %v: %s, and the server was sent the trace %q", to, result.Outcome, got.Load())
+		}
+	}
 }
 
 // A server of the newest protocol keeps its connection while it answers, and loses it when it answers no more, though

@@ -34,6 +34,28 @@ func TestAMessageIsAcceptedOnceAndThenADuplicate(t *testing.T) {
 	})
 }
 
+// TestACallersTraceIsTakenOnlyWhereTracingIsOn: otherwise the header means nothing, and the message is accepted.
+func TestACallersTraceIsTakenOnlyWhereTracingIsOn(t *testing.T) {
+	within(t, func(t *testing.T) {
+		const caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		for _, c := range []struct {
+			traced       bool
+			header, want string
+		}{{false, caller, ""}, {true, caller, caller}, {true, "nonsense", ""}} {
+			f := start(t, Options{Traced: c.traced})
+			r := f.request("POST", pathPost, strings.NewReader(goodBody))
+			r.Header.Set("Traceparent", c.header)
+			if got := f.do(r); got.status != http.StatusAccepted || len(f.door.in) != 1 {
+				t.Fatalf("%+v: %d %s", c, got.status, got.body)
+			}
+			want, _ := corebot.ParseTraceparent(c.want)
+			if got := f.door.in[0].Trace; got != want {
+				t.Errorf("%+v: the message is of the trace %q", c, got.Traceparent())
+			}
+		}
+	})
+}
+
 func TestASenderMayBeMissingOrEmpty(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})
