@@ -40,8 +40,8 @@ var floors = map[string]int{
 var suites = map[string]bool{
 	"channels/channeltest": true, "channels/channeltest/line": true, "channels/telegram/telegramtest": true,
 	"channels/mail/mailtest": true, "channels/matrix/matrixtest": true, "channels/irc/irctest": true,
-	"channels/slack/slacktest": true,
-	"bus/bustest":              true, "storage/vfstest": true, "storage/seedtest": true,
+	"channels/slack/slacktest": true, "channels/discord/discordtest": true,
+	"bus/bustest": true, "storage/vfstest": true, "storage/seedtest": true,
 	"storage/storagetest": true, "agent/llm/llmtest": true, "agent/llm/llmtest/cmd": true, "internal/apptest": true,
 }
 
@@ -84,8 +84,10 @@ var owners = map[string][]string{
 	"github.com/JohannesKaufmann/html-to-markdown": {"internal/webpage"},
 	"charm.land":                                   {"channels/cli"},
 	"github.com/emersion":                          {"channels/mail", "channels/mail/mailtest"},
-	"github.com/gorilla/websocket":                 {"channels/slack", "channels/slack/slacktest"},
-	"github.com/ledongthuc/pdf":                    {"internal/pdftext"},
+	"github.com/gorilla/websocket": {
+		"channels/slack", "channels/slack/slacktest", "channels/discord", "channels/discord/discordtest",
+	},
+	"github.com/ledongthuc/pdf": {"internal/pdftext"},
 	"github.com/yuin/goldmark": {
 		"internal/markdown", "channels/cli/markdown", "channels/markup",
 	},

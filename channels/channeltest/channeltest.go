@@ -324,14 +324,17 @@ func isFound(r *rig) {
 	if !can {
 		r.t.Skip("the channel cannot look up what the platform shows")
 	}
+	r.say("m1", "a question")
+	r.say("m2", "another")
+	r.until("both are stored", func() bool { return len(r.stored("m1"))+len(r.stored("m2")) == 2 })
 	o := channels.Outbound{
 		ID: "r1", IdempotencyKey: "r1", Key: r.key(), Kind: corebot.KindReply, Parts: corebot.TextPart("hello"),
-		CreatedAt: time.Now(),
+		CreatedAt: time.Now(), InReplyTo: r.ID("m1"),
 	}
 	sent, err := r.channel.Send(r.t.Context(), o)
 	r.must(err)
 	later := o
-	later.ID, later.IdempotencyKey, later.CreatedAt = "r2", "r2", time.Now()
+	later.ID, later.IdempotencyKey, later.CreatedAt, later.InReplyTo = "r2", "r2", time.Now(), r.ID("m2")
 	for _, c := range []channels.Reconciler{asked, r.Open().(channels.Reconciler)} { // and in another process
 		found, shown, err := c.Delivered(r.t.Context(), o)
 		r.must(err)

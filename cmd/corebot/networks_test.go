@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot/channels/discord/discordtest"
 	"github.com/corebot/corebot/channels/irc/irctest"
 	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/slack/slacktest"
@@ -17,6 +18,7 @@ import (
 var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
+	{name: "discord", kind: "discord", history: true, open: openDiscord},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
 	{name: "slack", kind: "slack", history: true, open: openSlack},
 	{name: "irc", kind: "irc", forgets: true, open: openIRC},
@@ -235,3 +237,60 @@ func (p *slackPlatform) away(meanwhile func()) {
 
 func (p *slackPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
 func (p *slackPlatform) complaints() []string     { return p.Complaints() }
+
+// discordPlatform forgets every session while it is out of reach: then only its history has what was said.
+type discordPlatform struct {
+	*discordtest.Server
+	dropped atomic.Int64
+}
+
+func discordPerson(chat int) discordtest.User {
+	return discordtest.User{ID: fmt.Sprint(400000000000005000 + chat), Name: "person"}
+}
+
+func openDiscord(t *testing.T, chats int) networkPlatform {
+	p := &discordPlatform{Server: discordtest.New()}
+	t.Cleanup(p.Close)
+	for chat := range chats {
+		p.Know(discordPerson(chat))
+	}
+	sends := 0
+	p.Faults(func(c discordtest.Call) discordtest.Fault {
+		if c.Name != "send" {
+			return discordtest.Fault{}
+		}
+		switch sends++; {
+		case sends%23 == 0:
+			p.dropped.Add(1)
+			return discordtest.Fault{DropAfter: true}
+		case sends%61 == 0:
+			return discordtest.Flood(0.2)
+		}
+		return discordtest.Fault{}
+	})
+	return p
+}
+
+func (p *discordPlatform) settings() string {
+	return fmt.Sprintf("{token: %q, api_url: %q, access: open}", discordtest.Token, p.URL())
+}
+
+func (p *discordPlatform) say(chat int, text string) {
+	p.Say(discordtest.Said{From: discordPerson(chat), Text: text})
+}
+
+func (p *discordPlatform) shown(chat int) []string {
+	return p.Texts(discordtest.DirectOf(discordPerson(chat)))
+}
+
+func (p *discordPlatform) away(meanwhile func()) {
+	p.Silence(true)
+	p.Cut()
+	p.Forget()
+	meanwhile()
+	time.Sleep(300 * time.Millisecond)
+	p.Silence(false)
+}
+
+func (p *discordPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
+func (p *discordPlatform) complaints() []string     { return p.Complaints() }

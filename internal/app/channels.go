@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/cli"
+	"github.com/corebot/corebot/channels/discord"
 	"github.com/corebot/corebot/channels/irc"
 	"github.com/corebot/corebot/channels/mail"
 	"github.com/corebot/corebot/channels/matrix"
@@ -39,7 +40,9 @@ type account struct {
 // Networks lists the kinds of channels whose accounts are in the settings, under channels.KIND.ACCOUNT. A new network
 // is a folder, and a line here.
 func Networks() []channels.Network {
-	return []channels.Network{telegram.Network(), mail.Network(), matrix.Network(), irc.Network(), slack.Network()}
+	return []channels.Network{
+		telegram.Network(), mail.Network(), matrix.Network(), irc.Network(), slack.Network(), discord.Network(),
+	}
 }
 
 // accounts is the table of kinds, with the accounts of each: those that are always there, and those of the settings.

@@ -1,0 +1,292 @@
+package discord
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/runes"
+)
+
+// client makes requests to the HTTP API. The platform bans an address that sends many refused requests. So what it has
+// asked to leave alone is left alone.
+type client struct {
+	base  string
+	token string
+	wire  *channels.Wire
+
+	mu     sync.Mutex
+	closed time.Time            // everything, until then
+	full   map[string]time.Time // routes whose budget is used up, until then
+}
+
+const (
+	slack     = 10 * time.Second // how long the platform has for an answer
+	maxReason = 500              // bytes that are kept of the platform's words
+	userAgent = "DiscordBot (https://github.com/corebot/corebot, 1)"
+	mostFull  = 1000
+)
+
+// request is one call of the API.
+type request struct {
+	method string
+	path   []string // each is escaped
+	query  url.Values
+	body   any // nil: none
+}
+
+func get(path ...string) request { return request{method: http.MethodGet, path: path} }
+
+func post(body any, path ...string) request {
+	return request{method: http.MethodPost, path: path, body: body}
+}
+
+func put(body any, path ...string) request {
+	return request{method: http.MethodPut, path: path, body: body}
+}
+
+func (r request) with(name, value string) request {
+	if r.query == nil {
+		r.query = url.Values{}
+	}
+	r.query.Set(name, value)
+	return r
+}
+
+// what names the request in errors, without ids and tokens.
+func (r request) what() string {
+	var words []string
+	for _, p := range r.path {
+		if len(p) < 20 && !isID(p) {
+			words = append(words, p)
+		}
+	}
+	return strings.Join(words, "/")
+}
+
+// route is what the platform counts requests by: the kind of request, and the channel or server.
+func (r request) route() string {
+	return r.method + " " + r.what() + " " + r.path[min(1, len(r.path)-1)]
+}
+
+// refusal is a request that the platform has refused.
+type refusal struct {
+	what   string
+	status int
+	code   int
+	reason string
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("Discord refused %s: %s (%d, %d)", r.what, r.reason, r.status, r.code)
+}
+
+// final says whether the same request is refused again, as far as anybody can tell.
+func final(err error) bool {
+	r := (*refusal)(nil)
+	return errors.As(err, &r) && r.status < http.StatusTooManyRequests && r.status != http.StatusUnauthorized
+}
+
+var (
+	revoked = corebot.WithHint(errors.New("the token is unknown to Discord: it is wrong, or was reset"),
+		"the page Bot of the developer portal makes a new one; put it where channels.discord.ACCOUNT.token says, and "+
+			"start Corebot again")
+	outside = corebot.WithHint(errors.New("the bot may not write in this channel: it does not see it, or "+
+		"has no rights"),
+		"give the bot View Channel, Send Messages, Send Messages in Threads and Read Message History there")
+	closed = corebot.WithHint(errors.New("this person takes no direct messages of the bot"),
+		"the person has to share a server with the bot, and allow direct messages of its members")
+)
+
+// Codes of refusals.
+const (
+	codeMissingAccess = 50001
+	codeNoDirect      = 50007
+	codeMissingRights = 50013
+	codeInvalidForm   = 50035
+)
+
+// call makes one request. Its error is a [*corebot.Failure].
+func call[T any](ctx context.Context, c *client, ask request) (result T, err error) {
+	answer, err := c.do(ctx, ask)
+	if err != nil || answer.Status == http.StatusNoContent {
+		return result, err
+	}
+	if err := lenient(answer.Body, &result); err != nil {
+		return result, c.wire.Strange(ask.what(), answer.Status, err)
+	}
+	return result, nil
+}
+
+// do makes one request, and gives what the platform answers to one that it carries out.
+func (c *client) do(ctx context.Context, ask request) (channels.Answered, error) {
+	what := ask.what()
+	var body bytes.Buffer
+	if ask.body != nil {
+		e := json.NewEncoder(&body)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(ask.body); err != nil {
+			return channels.Answered{}, fmt.Errorf("write the request %s: %w", what, err)
+		}
+	}
+	path := make([]string, len(ask.path))
+	for i, p := range ask.path {
+		path[i] = url.PathEscape(p)
+	}
+	address := c.base + strings.Join(path, "/")
+	if len(ask.query) > 0 {
+		address += "?" + ask.query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, ask.method, address, &body)
+	if err != nil {
+		return channels.Answered{}, c.wire.Hidden(err)
+	}
+	r.Header.Set("Authorization", "Bot "+c.token)
+	r.Header.Set("User-Agent", userAgent)
+	if ask.body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if err := c.free(ctx, ask.route()); err != nil {
+		return channels.Answered{}, err
+	}
+	answer, err := c.wire.Do(ctx, what, r)
+	if err != nil {
+		return answer, err
+	}
+	c.used(ask.route(), answer.Header)
+	if answer.Status >= 200 && answer.Status < 300 {
+		return answer, nil
+	}
+	return answer, c.failure(what, answer)
+}
+
+// maxPatience is how long a request waits for its budget by itself. A longer wait is the message's.
+const maxPatience = 5 * time.Second
+
+// free waits until the platform takes requests of a route again.
+func (c *client) free(ctx context.Context, route string) error {
+	c.mu.Lock()
+	all, wait := time.Until(c.closed), time.Until(c.full[route])
+	c.mu.Unlock()
+	if wait = max(all, wait); wait > maxPatience || all > 0 {
+		return &corebot.Failure{
+			Class: corebot.RateLimited, RetryAfter: wait,
+			Err: fmt.Errorf("discord has asked to wait, for another %v", wait.Round(time.Millisecond)),
+		}
+	}
+	if wait > 0 {
+		backoff.Sleep(ctx, wait)
+	}
+	if err := ctx.Err(); err != nil {
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: channels.Unsent, Err: err}
+	}
+	return nil
+}
+
+// used notes that the budget of a route is used up.
+func (c *client) used(route string, h http.Header) {
+	if h.Get("X-RateLimit-Remaining") != "0" {
+		return
+	}
+	wait := seconds(h.Get("X-RateLimit-Reset-After"))
+	if wait <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.full == nil || len(c.full) >= mostFull {
+		c.full = map[string]time.Time{}
+	}
+	c.full[route] = time.Now().Add(wait)
+}
+
+// failure is what a refusal means for a message.
+func (c *client) failure(what string, a channels.Answered) error {
+	var said struct {
+		Code       int             `json:"code"`
+		Message    string          `json:"message"`
+		Errors     json.RawMessage `json:"errors"`
+		RetryAfter float64         `json:"retry_after"`
+		Global     bool            `json:"global"`
+	}
+	err := lenient(a.Body, &said)
+	if a.Status == http.StatusTooManyRequests { // also of a server in between, which answers with a page
+		return c.limited(what, a, said.RetryAfter, said.Global, said.Message)
+	}
+	if err != nil || said.Message == "" {
+		return c.wire.Strange(what, a.Status, err)
+	}
+	r := &refusal{what: what, status: a.Status, code: said.Code}
+	reason := said.Message
+	if len(said.Errors) > 0 {
+		reason += " " + string(said.Errors)
+	}
+	r.reason = runes.Head(c.wire.Hidden(errors.New(reason)).Error(), maxReason)
+	switch {
+	case a.Status == http.StatusUnauthorized:
+		return &corebot.Failure{
+			Class: corebot.Cancelled, RetryAfter: channels.Unsent, Err: fmt.Errorf("%w; %w", revoked, r),
+		}
+	case a.Status >= http.StatusInternalServerError:
+		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: channels.Unsent, Err: r}
+	case said.Code == codeMissingAccess || said.Code == codeMissingRights:
+		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("%w; %w", outside, r)}
+	case said.Code == codeNoDirect:
+		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("%w; %w", closed, r)}
+	}
+	return &corebot.Failure{Class: corebot.Permanent, Err: r}
+}
+
+// limited is a refusal for the rate. One that is of the whole bot holds every request.
+func (c *client) limited(what string, a channels.Answered, after float64, global bool, reason string) error {
+	wait := seconds(strconv.FormatFloat(after, 'f', -1, 64))
+	if wait <= 0 {
+		wait = seconds(a.Header.Get("Retry-After"))
+	}
+	if wait <= 0 {
+		wait = channels.Unsent
+	}
+	if global || a.Header.Get("X-RateLimit-Global") != "" {
+		c.mu.Lock()
+		c.closed = time.Now().Add(wait)
+		c.mu.Unlock()
+	}
+	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: wait, Err: &refusal{
+		what: what, status: a.Status,
+		reason: runes.Head(c.wire.Hidden(errors.New(reason)).Error(), maxReason),
+	}}
+}
+
+// maxWait bounds what the platform can ask to wait for. Bans last an hour.
+const maxWait = 24 * time.Hour
+
+func seconds(s string) time.Duration {
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(n > 0) {
+		return 0
+	}
+	if n > maxWait.Seconds() {
+		return maxWait
+	}
+	return max(time.Duration(n*float64(time.Second)), time.Millisecond)
+}
+
+// lenient reads JSON of which single fields can have another type than expected: these stay empty.
+func lenient(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
+		return nil
+	}
+	return err
+}

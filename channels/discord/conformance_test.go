@@ -1,0 +1,86 @@
+package discord_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest"
+	"github.com/corebot/corebot/channels/discord"
+	"github.com/corebot/corebot/channels/discord/discordtest"
+)
+
+var account = channels.Account{Kind: "discord", Name: "main"}
+
+// platform is a server that ends with the test, about which it has nothing to complain.
+func platform(t *testing.T) *discordtest.Server {
+	t.Helper()
+	s := discordtest.New()
+	t.Cleanup(func() {
+		s.Close()
+		for _, c := range s.Complaints() {
+			t.Errorf("the platform complains: %s", c)
+		}
+	})
+	return s
+}
+
+// open makes the channel of the server's bot.
+func open(t *testing.T, s *discordtest.Server) *discord.Channel {
+	t.Helper()
+	return openWith(t, s, zerolog.Nop(), nil)
+}
+
+func openWith(t *testing.T, s *discordtest.Server, log zerolog.Logger,
+	change func(*discord.Settings),
+) *discord.Channel {
+	t.Helper()
+	settings := discord.Settings{Token: discordtest.Token, APIURL: s.URL()}
+	if change != nil {
+		change(&settings)
+	}
+	c, err := discord.New(settings, channels.Site{Account: account, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*discord.Channel)
+}
+
+func TestDiscordKeepsTheGuaranteesOfAChannel(t *testing.T) {
+	for name, thread := range map[string]string{"directly": "", "in a thread": "600000000000000001"} {
+		t.Run(name, func(t *testing.T) {
+			channeltest.Run(t, func(t *testing.T) channeltest.Subject { return subject(t, thread) })
+		})
+	}
+}
+
+func subject(t *testing.T, thread string) channeltest.Subject {
+	s, names := platform(t), &channeltest.Names{}
+	chat, at := s.Know(discordtest.Ann), ""
+	if at = chat; thread != "" {
+		s.Open(thread, discordtest.Thread, discordtest.Room)
+		chat, at = discordtest.Room, thread
+	}
+	began := false
+	return channeltest.Subject{
+		Account: account, Chat: chat, Thread: thread, ID: names.Of,
+		Open: func() channels.Channel { return open(t, s) },
+		Say: func(_ channels.Accepter, id, text string) {
+			if !began { // what is said before the first connection is history
+				began = true
+				until(t, "the bot has connected", func() bool { return s.Connected() > 0 })
+			}
+			names.Is(id, s.Say(discordtest.Said{Channel: at, Text: "<@" + discordtest.BotID + "> " + text}))
+		},
+		Edit: func(_ channels.Accepter, id, of, text string) {
+			edited := s.Edit(at, names.Of(of), "<@"+discordtest.BotID+"> "+text)
+			names.Is(id, fmt.Sprintf("%s/edit/%d", names.Of(of), edited.UnixMilli()))
+		},
+		Delete: func(_ channels.Accepter, id, of string) { s.Delete(at, names.Of(of)) },
+		Shown:  func() []string { return s.Texts(at) },
+		Cut:    s.Cut, Silence: s.Silence,
+		Refuse: func(n int) { s.Refuse(n, 0.001) },
+	}
+}

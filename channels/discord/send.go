@@ -1,0 +1,241 @@
+package discord
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/markup"
+)
+
+const (
+	maxUnits = 2000 // of a message, with its marks
+	minUnits = 256  // of the text of a piece
+	maxNonce = 25
+
+	maxButtons   = 10
+	buttonsInRow = 5
+	maxCommand   = 100 // bytes of the command of a button
+	maxLabel     = 80
+
+	typeRow, typeButton, buttonPlain = 1, 2, 2
+	flagNoPreview                    = 1 << 2 // nobody but the reader opens the links of an answer
+)
+
+// MaxButtons implements [channels.Buttons].
+func (c *Channel) MaxButtons() int { return maxButtons }
+
+// piece is a message as the platform gets it.
+type piece struct {
+	content string
+	nonce   string // names the very text
+	to      int    // the place in the whole text where it ends
+	blank   bool   // nothing is left but white space
+	last    bool
+}
+
+// texts are the text of a message, whole, and with its looks.
+func texts(o channels.Outbound) (markup.Document, string) {
+	whole := o.Before + o.Text()
+	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
+		return markup.Parse(whole), whole
+	}
+	return markup.Plain(whole), whole
+}
+
+// piece makes the next message of a text, as much as fits with its marks.
+func (c *Channel) piece(o channels.Outbound) piece {
+	document, whole := texts(o)
+	for limit := maxUnits; ; {
+		spans, to := document.Piece(len(o.Before), limit, units)
+		p := piece{content: write(spans), to: to, blank: len(spans) == 0, last: to == len(whole)}
+		need := units(p.content)
+		if need > maxUnits && limit > minUnits {
+			limit = max(min(limit*maxUnits/need, limit-1), minUnits)
+			continue
+		}
+		if need > maxUnits { // such as addresses that are longer than a message
+			p.content = unmarked(spans)
+		}
+		sum := sha256.Sum256([]byte(strings.Join([]string{
+			c.site.Account.String(), o.Key.String(), o.IdempotencyKey, fmt.Sprint(len(o.Before), to, len(whole)),
+		}, "\n")))
+		p.nonce = strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:maxNonce-1]
+		return p
+	}
+}
+
+// unmarked is text without looks.
+func unmarked(spans []markup.Span) string {
+	var b strings.Builder
+	for _, s := range spans {
+		b.WriteString(s.Text)
+	}
+	return escape(b.String(), true)
+}
+
+// Send shows one message: the beginning of the text, as much as fits. The receipt says how far that is. The platform
+// shows no second message with the same nonce for some minutes, and gives the first.
+func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	channel, err := addressed(o.Key)
+	if err != nil {
+		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
+	}
+	p := c.piece(o)
+	if p.blank {
+		return channels.Receipt{Reached: p.to - len(o.Before)}, nil
+	}
+	body := map[string]any{
+		"content": p.content, "nonce": p.nonce, "enforce_nonce": true, "flags": flagNoPreview,
+		"allowed_mentions": map[string]any{"parse": []string{}}, // no word of a model notifies anybody
+	}
+	if of := answered(o); of != "" {
+		body["message_reference"] = map[string]any{"message_id": of, "fail_if_not_exists": false}
+	}
+	if rows := components(o.Buttons); p.last && len(rows) > 0 {
+		body["components"] = rows
+	}
+	m, err := call[struct {
+		ID string `json:"id"`
+	}](ctx, &c.client, post(body, "channels", channel, "messages"))
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	if isID(m.ID) {
+		note(c, &c.sent, p.nonce, m.ID)
+	}
+	return p.receipt(o, m.ID), nil
+}
+
+func (p piece) receipt(o channels.Outbound, id string) channels.Receipt {
+	r := channels.Receipt{Reached: p.to - len(o.Before)}
+	if isID(id) {
+		r.IDs = []string{id}
+	}
+	return r
+}
+
+// answered is the message to which the first piece of a text is shown as the answer; empty: none. By it Corebot finds
+// the answer again.
+func answered(o channels.Outbound) string {
+	id, _, _ := strings.Cut(o.InReplyTo, "/") // an edit is answered as its message
+	if o.Before != "" || !isID(id) {
+		return ""
+	}
+	return id
+}
+
+const (
+	lookedPages = 20
+	lookedBack  = time.Hour // before a message was made: the clocks of the two machines can differ
+)
+
+// Delivered implements [channels.Reconciler]. The platform tells a nonce only once. So Corebot looks for a message of
+// the bot that answers the same message with the very text. A conversation sends one message at a time. So behind the
+// first piece there are only pieces of the same text.
+//
+// A text that answers nothing can be the same as another: then nobody can tell, and the nonce decides.
+func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
+	channel, err := addressed(o.Key)
+	if err != nil { // Send says so
+		return channels.Receipt{}, false, nil
+	}
+	me, err := c.me(ctx)
+	if err != nil {
+		return channels.Receipt{}, false, err
+	}
+	p := c.piece(o)
+	if id, is := look(c, &c.sent, p.nonce); is {
+		return p.receipt(o, id), true, nil
+	}
+	of, _, _ := strings.Cut(o.InReplyTo, "/")
+	after := of
+	if !isID(of) {
+		of, after = "", firstAt(o.CreatedAt.Add(-lookedBack))
+	}
+	begun, alike := o.Before == "", false
+	for range lookedPages {
+		found, err := c.page(ctx, channel, after)
+		if final(err) {
+			return channels.Receipt{}, false, nil // not there any more: Send says so
+		}
+		if err != nil {
+			return channels.Receipt{}, false, err
+		}
+		for _, m := range found {
+			after = later(after, m.ID)
+			if m.wrong != nil || m.Author == nil || m.Author.ID != me.id {
+				continue
+			}
+			answers := of != "" && m.Reference != nil && m.Reference.Message == of
+			same := strings.TrimSpace(m.Content) == strings.TrimSpace(p.content)
+			switch {
+			case same && begun && (answers || o.Before != "" && of != ""):
+				return p.receipt(o, m.ID), true, nil
+			case same:
+				alike = true
+			}
+			begun = begun || answers
+		}
+		if len(found) < pageMessages {
+			if alike && of == "" {
+				return channels.Receipt{}, false, fmt.Errorf("%w: the channel shows the same text",
+					channels.ErrMayBeShown)
+			}
+			return channels.Receipt{}, false, nil
+		}
+	}
+	return channels.Receipt{}, false, fmt.Errorf("%w: it is not among the first %d messages behind the one that "+
+		"it answers", channels.ErrMayBeShown, lookedPages*pageMessages)
+}
+
+// typingAgain is when to say again that the bot types: the platform shows it for 10 s.
+const typingAgain = 8 * time.Second
+
+// Typing implements [channels.Typer].
+func (c *Channel) Typing(ctx context.Context, k corebot.Key) (time.Duration, error) {
+	channel, err := addressed(k)
+	if err != nil {
+		return 0, err
+	}
+	_, err = c.client.do(ctx, post(nil, "channels", channel, "typing"))
+	return typingAgain, err
+}
+
+// addressed is the channel or the thread of a conversation.
+func addressed(k corebot.Key) (string, error) {
+	switch {
+	case !isID(k.Chat):
+		return "", corebot.WithHint(fmt.Errorf("%w: chat %q is no channel of Discord", corebot.ErrInvalid, k.Chat),
+			"`corebot chats list` shows the chats that have written")
+	case k.Thread != "" && !isID(k.Thread):
+		return "", fmt.Errorf("%w: thread %q is no thread of Discord", corebot.ErrInvalid, k.Thread)
+	case k.Thread != "":
+		return k.Thread, nil
+	}
+	return k.Chat, nil
+}
+
+// components puts buttons below a message. A command that has no room in a button stands in the text.
+func components(actions []corebot.Action) (rows []map[string]any) {
+	var buttons []map[string]any
+	for _, a := range actions {
+		if len(a.Command) > maxCommand || units(a.Label) > maxLabel || a.Label == "" {
+			continue
+		}
+		buttons = append(buttons, map[string]any{
+			"type": typeButton, "style": buttonPlain, "label": a.Label, "custom_id": a.Command,
+		})
+	}
+	for len(buttons) > 0 {
+		n := min(len(buttons), buttonsInRow)
+		rows = append(rows, map[string]any{"type": typeRow, "components": buttons[:n]})
+		buttons = buttons[n:]
+	}
+	return rows
+}
