@@ -239,7 +239,9 @@ func isEdited(r *rig) {
 const most = 4
 
 func waitsForRoom(r *rig) {
-	for i := range most {
+	r.say("m0", "the account begins here") // before its first position is stored, nothing is for it
+	r.until("m0 is stored", func() bool { return len(r.stored("m0")) == 1 })
+	for i := range most - 1 {
 		_, err := r.kit.Bus.Publish(r.t.Context(), corebot.Message{
 			ID: string(rune('a' + i)), Direction: corebot.Inbound, Kind: corebot.KindPrompt, Key: apptest.Key("other"),
 			Parts: corebot.TextPart("first"),

@@ -208,6 +208,12 @@ func (r *receiver) take(ctx context.Context, events []payload, from string) erro
 			if err := r.ready(ctx, e, from, &next); err != nil {
 				return err
 			}
+			// The session is stored at once, also while nobody has room. Else a bot that is ended before its first
+			// message has room would begin behind that message.
+			if err := r.give(ctx, all, next); err != nil {
+				return err
+			}
+			all = nil
 		case "RESUMED":
 			r.site.Log.Debug().Msg("the session goes on")
 		default:
