@@ -105,3 +105,10 @@ func TestTheHomeIsWhatWasGivenThenTheVariableThenTheUsersOwn(t *testing.T) {
 		t.Errorf("without any home: %v", err)
 	}
 }
+
+// TestAServerOfAnotherCorebotStarts: the one that runs it as an MCP server marks it.
+func TestAServerOfAnotherCorebotStarts(t *testing.T) {
+	clean(t)
+	t.Setenv("COREBOT_MCP_SERVER", "0123456789abcdef")
+	load(t, t.TempDir())
+}

@@ -106,8 +106,9 @@ func (s *settings) isKnown(key string) bool {
 // envPrefix is before every setting in the environment: COREBOT_LLM_MODEL is llm.model.
 const envPrefix = "COREBOT_"
 
-// notSettings are variables with our prefix that are not settings.
-var notSettings = []string{"COREBOT_HOME", "COREBOT_FAULT"}
+// notSettings are variables with our prefix that are not settings. COREBOT_MCP_SERVER marks the programs that a Corebot
+// runs as MCP servers, and one of them can be another Corebot.
+var notSettings = []string{"COREBOT_HOME", "COREBOT_FAULT", "COREBOT_MCP_SERVER"}
 
 // readEnvironment sets what the environment says, over the file. An empty variable is as if it were not set.
 func (s *settings) readEnvironment(environ []string) error {
