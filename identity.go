@@ -296,7 +296,7 @@ func (t Token) InForce(now time.Time) bool {
 	return t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || t.ExpiresAt.After(now))
 }
 
-// Has says whether the token has a scope. Who operates can also read.
+// Has says whether the token has a scope. A token that operates can also read.
 func (t Token) Has(s Scope) bool {
 	return slices.Contains(t.Scopes, s) || s == ScopeRead && slices.Contains(t.Scopes, ScopeOperate)
 }

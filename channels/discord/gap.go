@@ -14,7 +14,8 @@ const (
 	pageGuilds   = 200
 	mostPages    = 200 // of one channel in one gap
 	mostGuilds   = 2500
-	// margin is how far ids of different channels can come out of order. What was received already is a duplicate.
+	// margin is how far ids of different channels can come out of order. A message that was received already
+	// is a duplicate.
 	margin = time.Minute
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/corebot/corebot/internal/runes"
 )
 
-// pressed reads the press of a button or a slash command: the presser says the command. What a button carries counts
-// for no more than what the presser could have typed.
+// pressed reads the press of a button or a slash command: the presser says the command. The words of a button
+// count for no more than the same words, typed by the presser.
 func (c *Channel) pressed(ctx context.Context, me self, i interaction, next *position) (*said, error) {
 	who := i.User
 	if i.Member != nil && i.Member.User != nil {

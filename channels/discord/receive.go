@@ -18,8 +18,8 @@ import (
 	"github.com/corebot/corebot/internal/backoff"
 )
 
-// position is the text of a cursor: a session of the gateway, and what has to be known to fetch what was said after
-// the platform has forgotten it.
+// position is the text of a cursor: a session of the gateway. It also has what is needed to fetch messages once the
+// platform has forgotten that session.
 type position struct {
 	Bot     string `json:"bot"`
 	Since   string `json:"since"`             // the highest id that was received; empty: the bot begins
@@ -167,7 +167,8 @@ func (c *Channel) local() bool {
 }
 
 // whereToConnect asks for the address of the gateway. The platform bounds how many sessions a bot begins in a day, and
-// resets the token of one that begins more. now is the lowest id of the platform's present, by its own clock.
+// resets the token of one that begins more. The result now is the lowest id of the platform's present, by its own
+// clock.
 func (r *receiver) whereToConnect(ctx context.Context) (address, now string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
@@ -261,8 +262,8 @@ func (r *receiver) give(ctx context.Context, all []said, to position) error {
 	}
 }
 
-// ready begins a session. What was said since the last one is fetched before anything of the new one is processed, and
-// only then is the session stored.
+// ready begins a session. It first fetches the messages since the last session. Only then is the new session stored,
+// and its events are processed.
 func (r *receiver) ready(ctx context.Context, e payload, from string, next *position) error {
 	var ready struct {
 		User    user   `json:"user"`

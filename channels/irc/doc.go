@@ -14,7 +14,7 @@
 //   - A text of a model can neither begin a command of IRC nor one of another bot.
 //   - The password stands in no error and no line of the log. It is sent by TLS only, or to this machine.
 //
-// Limits: IRC delivers nothing again. What is said while Corebot is not connected is lost, and so is a line that it has
+// Limits: IRC delivers nothing again. Lines that come while Corebot is not connected are lost. So is a line that it has
 // received and not stored when it is killed. A send that a crash cuts off may have been shown, and is made again. There
 // are no edits, deletions, threads, buttons and files.
 package irc

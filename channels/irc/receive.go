@@ -131,8 +131,8 @@ func (c *Channel) store(ctx context.Context, door channels.Door, cursor corebot.
 // lastTime bounds the last store of a run.
 const lastTime = 3 * time.Second
 
-// storeLast stores what was heard when a run is told to end: nobody would say it again. What finds no room is kept for
-// the next run.
+// storeLast stores what was heard when a run is told to end: nobody would say it again. A line that finds no room is
+// kept for the next run.
 func (c *Channel) storeLast(ctx context.Context, door channels.Door, cursor corebot.Cursor) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancel()
@@ -222,7 +222,7 @@ func (s *session) ping(ctx context.Context) {
 	}
 }
 
-// wants says whether Corebot is to join a channel. Whoever has removed it does not want it there.
+// wants says whether Corebot is to join a channel. A channel from which it was removed is left alone.
 func (s *session) wants(channel string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

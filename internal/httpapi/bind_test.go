@@ -11,8 +11,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// FuzzARequestIsReadOrRefused binds what anybody can send to the type of every route. Whatever it is, it is read or
-// refused as a mistake of the caller.
+// FuzzARequestIsReadOrRefused binds what anybody can send to the type of every route. The route reads the request, or
+// refuses it as a mistake of the caller.
 func FuzzARequestIsReadOrRefused(f *testing.F) {
 	for _, s := range [][3]string{
 		{"1", "limit=10&after=x", `{"state": "approved"}`},

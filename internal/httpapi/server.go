@@ -126,12 +126,10 @@ func (s *Server) handler(pages listen.Pages) http.Handler {
 			problem{Status: status, Detail: why}.write(w)
 			return
 		}
-		next, pattern := mux.Handler(r)
-		if pattern == "" {
+		if _, pattern := mux.Handler(r); pattern == "" {
 			s.unknown(w, r, mux)
 			return
 		}
-		_ = next // mux.ServeHTTP sets the values of the path, which Handler does not
 		mux.ServeHTTP(w, r)
 	})
 }

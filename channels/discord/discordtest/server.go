@@ -2,9 +2,9 @@
 // strict: it refuses what the platform refuses, by the platform's codes, and complains about what the platform would
 // overlook or punish.
 //
-// A session keeps its events until it is forgotten, and sends them again when it is resumed. Faults can be ordered:
-// refusals, floods, answers that never come, connections that break after the request has taken effect, sessions that
-// are forgotten, and a gateway that is deaf.
+// A session keeps its events until it is forgotten, and sends them again when it is resumed. Tests order
+// faults: refusals, floods, answers that never come, connections that break after the request has taken effect.
+// Sessions are forgotten and the gateway is deaf on request, too.
 package discordtest
 
 import (
@@ -191,7 +191,7 @@ func (s *Server) Cut() {
 	s.http.CloseClientConnections()
 }
 
-// Silence has the server answer nothing, or answer again. What happens meanwhile is told later.
+// Silence has the server answer nothing, or answer again. It tells later of the events meanwhile.
 func (s *Server) Silence(silent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
