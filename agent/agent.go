@@ -142,8 +142,8 @@ type Agent struct {
 	roles   Roles
 	opts    Options
 	metrics *metrics
-	prompt  atomic.Pointer[systemText] // the last that was put together
-	tooling atomic.Pointer[sizedTools] // the last that were offered
+	prompt  atomic.Pointer[systemText]    // the last that was put together
+	tooling atomic.Pointer[[]*sizedTools] // those that were offered lately
 }
 
 // New makes an agent. A part that is missing, and numbers that leave no room for a prompt, are [corebot.ErrInvalid].

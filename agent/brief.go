@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -20,31 +21,77 @@ const toolShare = 4
 // maxBriefText bounds what is left of a tool's description when room is short, in bytes.
 const maxBriefText = 160
 
-// sizedTools are tools as they were offered, what they cost, and their short form.
+// sizedTools are tools as they were offered, and their short form.
 type sizedTools struct {
-	tools []llm.Tool
-	cost  int
-	brief []llm.Tool
+	whole, brief toolForm
+	cost         int // of the whole ones, when they were offered first: the choice of a form stays
 }
+
+// toolForm is tools as requests carry them, with the last count of them.
+type toolForm struct {
+	tools   []llm.Tool
+	counted atomic.Pointer[toolCount]
+}
+
+// toolCount is what tools cost by a lesson of the tokenizer.
+type toolCount struct {
+	lesson uint64
+	tokens int
+}
+
+// has says whether tools are those of the form.
+func (f *toolForm) has(tools []llm.Tool) bool {
+	return f != nil && len(tools) > 0 && len(tools) == len(f.tools) && &tools[0] == &f.tools[0]
+}
+
+// cost counts the tools again only if the tokenizer has learned something since.
+func (f *toolForm) cost(t llm.Tokenizer) int {
+	lesson := uint64(0)
+	if learner, ok := t.(llm.Learner); ok {
+		lesson = learner.Lesson()
+	}
+	last := f.counted.Load()
+	if last == nil || last.lesson != lesson {
+		last = &toolCount{lesson, countTools(t, f.tools)}
+		f.counted.Store(last)
+	}
+	return last.tokens
+}
+
+// maxToolSets is how many sets of tools are kept: admins are offered others than normal senders.
+const maxToolSets = 4
 
 // sized gives the tools as this turn's room allows: whole, or shortened where they would take too much of it. It
 // depends on the tools and the size of the context alone: the next turn is offered the same bytes.
 func (t *turn) sized(offered []llm.Tool) []llm.Tool {
-	last := t.tooling.Load()
-	if last == nil || !slices.EqualFunc(last.tools, offered, sameTool) {
-		last = &sizedTools{
-			tools: slices.Clone(offered), cost: t.costOf(view{tools: offered}),
-			brief: briefTools(offered),
-		}
-		if len(offered) > 0 { // the last call of a turn offers none; the next turn has them again
-			t.tooling.Store(last)
+	if len(offered) == 0 { // the last call of a turn
+		return nil
+	}
+	set := t.toolSet(offered)
+	t.form = &set.whole
+	if set.cost > t.room/toolShare {
+		t.form, t.shortened = &set.brief, true
+	}
+	return t.form.tools
+}
+
+// toolSet finds tools among those that turns were offered lately. It keeps others.
+func (t *turn) toolSet(offered []llm.Tool) *sizedTools {
+	var known []*sizedTools
+	if sets := t.tooling.Load(); sets != nil {
+		known = *sets
+	}
+	for _, set := range known {
+		if slices.EqualFunc(set.whole.tools, offered, sameTool) {
+			return set
 		}
 	}
-	if last.cost <= t.room/toolShare {
-		return offered
-	}
-	t.shortened = true
-	return last.brief
+	set := &sizedTools{}
+	set.whole.tools, set.brief.tools = slices.Clone(offered), briefTools(offered)
+	set.cost = set.whole.cost(t.tokenizer)
+	known = append([]*sizedTools{set}, known[:min(len(known), maxToolSets-1)]...)
+	t.tooling.Store(&known)
+	return set
 }
 
 func sameTool(a, b llm.Tool) bool {
@@ -54,8 +101,7 @@ func sameTool(a, b llm.Tool) bool {
 
 // ToolTokens is what tools take of every prompt: as they are, and shortened as in a small context.
 func ToolTokens(t llm.Tokenizer, tools []llm.Tool) (whole, brief int) {
-	m := newMeter(t)
-	return m.costOf(view{tools: tools}), m.costOf(view{tools: briefTools(tools)})
+	return countTools(t, tools), countTools(t, briefTools(tools))
 }
 
 // TooManyToolTokens says whether tools that take so many tokens of a prompt are shortened.

@@ -88,3 +88,56 @@ func TestToolsAreShortenedWhereTheyTakeTooMuchOfThePrompt(t *testing.T) {
 		t.Errorf("of no tools: %+v", got)
 	}
 }
+
+// lessons is a tokenizer that learns: it counts so many tokens a byte, and notes how often it counted a schema.
+type lessons struct {
+	each, schemas int
+}
+
+func (l *lessons) Count(text string) int {
+	if strings.HasPrefix(text, "{") {
+		l.schemas++
+	}
+	return l.each * len(text)
+}
+
+func (l *lessons) Due() bool      { return false }
+func (l *lessons) Learn(_, _ int) {}
+func (l *lessons) Lesson() uint64 { return uint64(l.each) }
+
+func TestToolsAreCountedOnceForAllTurnsUntilTheTokenizerHasLearned(t *testing.T) {
+	count := &lessons{each: 1}
+	agent := &Agent{}
+	offer := func(name string) (*turn, []llm.Tool) {
+		one := &turn{Agent: agent, meter: newMeter(count), room: 1_000}
+		return one, one.sized([]llm.Tool{{Name: name, Schema: json.RawMessage(`{"type":"object"}`)}})
+	}
+	cost := func(name string) int {
+		one, tools := offer(name)
+		return one.costOf(view{tools: tools})
+	}
+	first := cost("of normal senders")
+	cost("of admins")
+	if again := cost("of normal senders"); again != first || count.schemas != 2 {
+		t.Errorf("%d tokens, then %d; two sets were counted %d times", first, again, count.schemas)
+	}
+	count.each = 3
+	if now, want := cost("of normal senders"), 3*(first-messageOverhead)+messageOverhead; now != want {
+		t.Errorf("%d tokens after the lesson, want %d", now, want)
+	}
+}
+
+func TestARequestFitsByItsToolsTokensAndItsMessagesBytes(t *testing.T) {
+	count := &lessons{each: 1}
+	one := &turn{Agent: &Agent{}, meter: newMeter(count), room: 1_000}
+	tools := one.sized([]llm.Tool{{Name: "a", Schema: json.RawMessage(`{"type":"object"}`)}})
+	v := view{tools: tools, present: []llm.Message{{Text: "{ a message }"}}}
+	most := one.costOf(v)
+	before := count.schemas
+	if !one.fits(v, most) || count.schemas != before {
+		t.Errorf("%d tokens do not fit, or the message was counted", most)
+	}
+	if one.fits(v, most-1) {
+		t.Errorf("%d tokens fit where there is room for %d", most, most-1)
+	}
+}

@@ -23,9 +23,10 @@ const (
 type meter struct {
 	tokenizer llm.Tokenizer
 	counted   map[string]int
+	form      *toolForm // the tools that the turn is offered: they are counted once for many turns
 }
 
-func newMeter(t llm.Tokenizer) *meter { return &meter{t, map[string]int{}} }
+func newMeter(t llm.Tokenizer) *meter { return &meter{tokenizer: t, counted: map[string]int{}} }
 
 func (m *meter) count(text string) int {
 	if len(text) < memoBytes {
@@ -44,22 +45,41 @@ func (m *meter) cost(messages ...llm.Message) int { return m.tokens().sum(messag
 // costOf is what all of a view costs.
 func (m *meter) costOf(v view) int { return m.tokens().sumOf(v) }
 
-// fits says whether a view costs no more than a number of tokens. In a short chat that is known without counting: no
-// vocabulary has a token of less than a byte.
+// fits says whether a view costs no more than a number of tokens. In a short chat that is known without counting its
+// messages: no vocabulary has a token of less than a byte.
 func (m *meter) fits(v view, tokens int) bool {
-	return inBytes.sumOf(v) <= tokens || m.costOf(v) <= tokens
+	bound := inBytes
+	bound.tools = m.toolTokens
+	return bound.sumOf(v) <= tokens || m.costOf(v) <= tokens
 }
 
 // measure says how large a text is, in one unit or another; raw is the same for one that is kept as bytes.
 type measure struct {
-	text func(string) int
-	raw  func([]byte) int
+	text  func(string) int
+	raw   func([]byte) int
+	tools func([]llm.Tool) int
 }
 
 var inBytes = measure{text: func(s string) int { return len(s) }, raw: func(b []byte) int { return len(b) }}
 
 func (m *meter) tokens() measure {
-	return measure{text: m.count, raw: func(b []byte) int { return m.count(string(b)) }}
+	return measure{text: m.count, raw: func(b []byte) int { return m.count(string(b)) }, tools: m.toolTokens}
+}
+
+// toolTokens is what tools cost. For those of the turn's form it is known from an earlier turn.
+func (m *meter) toolTokens(tools []llm.Tool) int {
+	if m.form.has(tools) {
+		return m.form.cost(m.tokenizer)
+	}
+	return countTools(m.tokenizer, tools)
+}
+
+func countTools(t llm.Tokenizer, tools []llm.Tool) int {
+	n := 0
+	for _, tool := range tools {
+		n += messageOverhead + t.Count(tool.Name) + t.Count(tool.Description) + t.Count(string(tool.Schema))
+	}
+	return n
 }
 
 func (m measure) sumOf(v view) int {
@@ -67,10 +87,7 @@ func (m measure) sumOf(v view) int {
 	for _, turn := range v.past {
 		n += m.sum(turn)
 	}
-	for _, t := range v.tools {
-		n += messageOverhead + m.text(t.Name) + m.text(t.Description) + m.raw(t.Schema)
-	}
-	return n
+	return n + m.tools(v.tools)
 }
 
 func (m measure) sum(messages []llm.Message) int {

@@ -63,6 +63,8 @@ func (l *learner) Due() bool { return !l.rests }
 
 func (l *learner) Learn(estimated, reported int) { l.estimated, l.reported = estimated, reported }
 
+func (l *learner) Lesson() uint64 { return 0 }
+
 func TestALearnerIsToldWhatTheProviderCounted(t *testing.T) {
 	request := llm.Request{Messages: []llm.Message{{Text: "hello world"}}, Tools: []llm.Tool{{Name: "clock"}}}
 	with := func(u corebot.Usage, r llm.Request) *learner {

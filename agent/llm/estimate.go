@@ -10,52 +10,65 @@ type Estimate struct{}
 // Count estimates the tokens of text.
 func (Estimate) Count(text string) int {
 	tokens := 0
+	before := signs // the kind of the byte before a run
 	for i := 0; i < len(text); {
-		if text[i] >= utf8.RuneSelf {
+		kind, start := kinds[text[i]], i
+		switch kind {
+		case wide:
 			_, size := utf8.DecodeRuneInString(text[i:])
 			tokens += max(1, size-1) // a letter with an accent 1, a Han character 2, an emoji 3, an invalid byte 1
-			i += size
+			i, before = i+size, kind
 			continue
+		case capitals, letters:
+			// Inside a word a capital begins another: names in code and base64 take many more tokens than prose.
+			i = runOf(text, runOf(text, i, capitals), letters)
+			kind = letters
+		default:
+			i = runOf(text, i, kind)
 		}
-		kind, start := kindOf(text[i]), i
-		for i++; i < len(text) && continues(kind, text[i-1], text[i]); i++ {
-		}
-		tokens += kind.tokens(i-start, start > 0 && alphanumeric(text[start-1]), start == 0)
+		tokens += kind.tokens(i-start, before == letters || before == digits, start == 0)
+		before = kind
 	}
 	return tokens
+}
+
+// runOf gives the end of the bytes of a kind that begin at i.
+func runOf(text string, i int, kind charKind) int {
+	for i < len(text) && kinds[text[i]] == kind {
+		i++
+	}
+	return i
 }
 
 type charKind uint8
 
 const (
-	letters charKind = iota
+	signs charKind = iota
+	letters
+	capitals
 	digits
 	spaces
-	signs
+	wide // part of a character of several bytes
 )
 
-func kindOf(c byte) charKind {
-	switch {
-	case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z':
-		return letters
-	case '0' <= c && c <= '9':
-		return digits
-	case c == ' ' || '\t' <= c && c <= '\r':
-		return spaces
+// kinds has the kind of each byte. By a table an estimate takes half of the time that comparisons take.
+var kinds = func() (kinds [256]charKind) {
+	for c := range kinds {
+		switch {
+		case c >= utf8.RuneSelf:
+			kinds[c] = wide
+		case 'a' <= c && c <= 'z':
+			kinds[c] = letters
+		case 'A' <= c && c <= 'Z':
+			kinds[c] = capitals
+		case '0' <= c && c <= '9':
+			kinds[c] = digits
+		case c == ' ' || '\t' <= c && c <= '\r':
+			kinds[c] = spaces
+		}
 	}
-	return signs
-}
-
-func alphanumeric(c byte) bool { k := kindOf(c); return k == letters || k == digits }
-
-// continues says whether c belongs to the run that prev ends. Inside a word a capital begins another: names in code and
-// base64 take many more tokens than prose.
-func continues(kind charKind, prev, c byte) bool {
-	if c >= utf8.RuneSelf || kindOf(c) != kind {
-		return false
-	}
-	return kind != letters || prev < 'a' || c >= 'a'
-}
+	return kinds
+}()
 
 // tokens of a run of n bytes. glued says that a letter or digit comes right before it.
 func (k charKind) tokens(n int, glued, first bool) int {

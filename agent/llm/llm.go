@@ -87,8 +87,10 @@ type Tokenizer interface {
 }
 
 // Learner is a [Tokenizer] that learns from the provider's own counts of requests. Due says whether the next one is to
-// be learned from: to estimate a request costs a good part of what a short turn does.
+// be learned from: to estimate a request costs a good part of what a short turn does. Lesson is a number for what was
+// learned so far: while it is the same, so is each count.
 type Learner interface {
 	Due() bool
 	Learn(estimated, reported int)
+	Lesson() uint64
 }

@@ -51,6 +51,9 @@ func (c *Counter) Count(text string) int {
 // Learned says whether a provider has reported a count.
 func (c *Counter) Learned() bool { return c.learned() != 0 }
 
+// Lesson is another number whenever counts are others.
+func (c *Counter) Lesson() uint64 { return c.share.Load() }
+
 func (c *Counter) learned() float64 { return math.Float64frombits(c.share.Load()) }
 
 // Due says whether the next report is to be learned from: the first four, and one of sixteen from then on.
