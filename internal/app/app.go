@@ -290,10 +290,7 @@ func (a *App) listen(o Options, r prometheus.Gatherer) (err error) {
 		a.opened("observability listener", a.server)
 	}
 	if o.Serve && a.config.Console.Enabled {
-		if a.console, err = a.openConsole(); err != nil {
-			return err
-		}
-		a.opened("console listener", a.console)
+		return a.openConsole()
 	}
 	return nil
 }

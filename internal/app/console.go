@@ -1,7 +1,12 @@
 package app
 
 import (
+	"context"
+	"net"
+
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/httpapi"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
@@ -9,13 +14,53 @@ import (
 
 var _ httpapi.Tokens = (*storage.Tokens)(nil)
 
-// openConsole listens for programs that use the HTTP API.
-func (a *App) openConsole() (*httpapi.Server, error) {
-	return httpapi.NewServer(httpapi.Options{
+// openConsole listens for programs that use the HTTP API. A port in use is an error only if somebody asked for the
+// console: otherwise Corebot runs without it.
+func (a *App) openConsole() error {
+	server, err := httpapi.NewServer(httpapi.Options{
 		Addr: a.config.Console.Addr, AllowedHosts: a.config.Console.AllowedHosts.Values(),
 		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Redact: a.redactor.Text, Version: a.version,
 		Log: a.log,
 	})
+	if err != nil && !a.config.ConsoleAsked {
+		a.log.Warn().Err(err).Str("hint", corebot.HintOf(err)).Msg("the console does not listen; all else runs")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.console = server
+	a.opened("console listener", server)
+	return nil
+}
+
+// checkConsole says whether the console listens, or could at the next start.
+func checkConsole(ctx context.Context, c config.Config) (f []Finding) {
+	if !c.Console.Enabled {
+		return nil
+	}
+	mend := "choose another console.addr, or port 0 for any, and start Corebot again"
+	if client, running, err := control.Dial(ctx, DataDir(c.Home)); running && err == nil {
+		hello, err := operate.Greet.Call(ctx, client, struct{}{})
+		switch {
+		case err != nil:
+			return []Finding{fail("the console", err)}
+		case hello.Daemon && hello.Console == "":
+			return []Finding{warn(mend, "the console does not listen at %s: the log of the start says why",
+				c.Console.Addr)}
+		case hello.Daemon:
+			return []Finding{ok("the console is at http://%s", hello.Console)}
+		}
+	}
+	l, err := net.Listen("tcp", c.Console.Addr)
+	if err != nil && c.ConsoleAsked {
+		return []Finding{fail("the console", corebot.WithHint(err, mend))}
+	}
+	if err != nil {
+		return []Finding{warn(mend, "the console will not listen: %v", err)}
+	}
+	_ = l.Close() // it was only tried
+	return []Finding{ok("the console can listen at %s", c.Console.Addr)}
 }
 
 // serviceOf is the admin service of this Corebot, for changes by somebody else than the operator at the terminal.

@@ -154,7 +154,10 @@ func (a *App) openTerminals(context.Context, prometheus.Registerer) (channels.Ch
 }
 
 func (a *App) hello() operate.Hello {
-	return operate.Hello{Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid(), Passing: a.passing}
+	return operate.Hello{
+		Model: a.ModelName(), Daemon: a.serves, PID: os.Getpid(), Passing: a.passing,
+		Console: a.ConsoleAddr(),
+	}
 }
 
 // Reload reads the settings again and applies what can be applied. Settings that cannot be read, or that are refused,

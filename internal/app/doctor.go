@@ -56,6 +56,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	}
 	findings = append(findings, valid, checkDisk(home, c.Storage.DiskFloor), checkDaemon(ctx, home))
 	findings = append(findings, checkDatabase(ctx, home), checkAuditKey(home))
+	findings = append(findings, checkConsole(ctx, c)...)
 	findings = append(findings, checkSenderFiles(ctx, home, c.Tools)...)
 	findings = append(findings, checkRoots(c)...)
 	findings = append(findings, checkVersions(ctx, home, c.Tools)...)

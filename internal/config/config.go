@@ -28,6 +28,8 @@ import "time"
 type Config struct {
 	Home     string   `mapstructure:"-"`
 	Accounts Accounts `mapstructure:"-"` // of channels.KIND.ACCOUNT, for the kinds of networks that [Load] was given
+	// ConsoleAsked says that the file or the environment has a key of the console: its defaults alone are no wish.
+	ConsoleAsked bool `mapstructure:"-"`
 
 	LLM           LLM                 `mapstructure:"llm"`
 	Agent         Agent               `mapstructure:"agent"`

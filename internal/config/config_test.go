@@ -172,6 +172,7 @@ func TestEverySettingCanBeSetInTheFile(t *testing.T) {
 	clean(t)
 	yaml, want := everySetting(t)
 	want.Home = homeWith(t, "corebot.yaml", yaml)
+	want.ConsoleAsked = true
 	if got := load(t, want.Home); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -196,6 +197,7 @@ func TestEverySettingCanBeSetInTheEnvironment(t *testing.T) {
 		t.Setenv(variable(strings.Join(append(path, name), ".")), value)
 	}
 	want.Home = homeWith(t, "corebot.yaml", "bus: {max_attempts: 77}")
+	want.ConsoleAsked = true
 	if got := load(t, want.Home); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

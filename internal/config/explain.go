@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strings"
 )
 
 // Source is what kind of place a value comes from.
@@ -57,6 +58,9 @@ func Explain(home string, networks ...Network) (Explanation, error) {
 		return e, err
 	}
 	e.Warnings = append(e.Warnings, r.warnings...)
+	for key := range s.from {
+		e.Config.ConsoleAsked = e.Config.ConsoleAsked || strings.HasPrefix(key, "console.")
+	}
 	return e, e.Config.validate()
 }
 

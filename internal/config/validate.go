@@ -211,7 +211,8 @@ func (c Config) validateListeners() error {
 	}{
 		{"webhook.addr", c.Webhook.Addr, c.Webhook.Enabled},
 		{"observability.addr", c.Observability.Addr, c.Observability.Enabled},
-		{"console.addr", c.Console.Addr, c.Console.Enabled},
+		// nobody asked for it: it gives way at the start
+		{"console.addr", c.Console.Addr, c.Console.Enabled && c.ConsoleAsked},
 	}
 	for i, a := range all {
 		for _, b := range all[i+1:] {

@@ -168,3 +168,16 @@ func TestOnlyANearNameIsSuggested(t *testing.T) {
 		}
 	}
 }
+
+func TestTheConsoleIsAskedForByAnyOfItsKeys(t *testing.T) {
+	clean(t)
+	for text, want := range map[string]bool{
+		"": false, "log: {level: info}": false, "console: {enabled: false}": true,
+		"console: {addr: '127.0.0.1:3211'}":                                           true,
+		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.1:3211'}": false,
+	} {
+		if c := load(t, homeWith(t, "corebot.yaml", text)); c.ConsoleAsked != want {
+			t.Errorf("%q asks for it: %v", text, c.ConsoleAsked)
+		}
+	}
+}

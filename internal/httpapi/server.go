@@ -29,6 +29,9 @@ type Options struct {
 	Addr         string   // port 0 picks one
 	AllowedHosts []string // names of the listener beside its address and localhost: see [listen.NewPages]
 	Tokens       Tokens
+	// Rest serves all paths but those of the API, behind the checks of Host and Origin. It authenticates its callers
+	// itself, and sets the deadlines of a connection that it needs for longer than a minute. nil: there is no more.
+	Rest http.Handler
 	// Service is the admin service for changes that a token makes: the audit trail names it.
 	Service func(by corebot.AuditEvent) *operate.Service
 	Redact  func(string) string // leaves secrets out of an answer
@@ -56,7 +59,7 @@ type Server struct {
 func NewServer(o Options) (*Server, error) {
 	l, err := net.Listen("tcp", o.Addr)
 	if err != nil {
-		return nil, corebot.WithHint(fmt.Errorf("listen for the API: %w", err),
+		return nil, corebot.WithHint(fmt.Errorf("listen for the console: %w", err),
 			"choose another console.addr, or port 0 for any")
 	}
 	s := &Server{opts: o, listener: l}
@@ -126,12 +129,21 @@ func (s *Server) handler(pages listen.Pages) http.Handler {
 			problem{Status: status, Detail: why}.write(w)
 			return
 		}
+		if s.opts.Rest != nil && !isAPI(r.URL.Path) {
+			s.opts.Rest.ServeHTTP(w, r)
+			return
+		}
 		if _, pattern := mux.Handler(r); pattern == "" {
 			s.unknown(w, r, mux)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// isAPI says whether a path is one of the API, or would be if the API had it.
+func isAPI(path string) bool {
+	return path == "/api" || path == "/ws" || strings.HasPrefix(path, "/api/")
 }
 
 // unknown answers a path or a method that the API does not have, as a problem too.

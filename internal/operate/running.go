@@ -46,6 +46,8 @@ type (
 		Model  string `json:"model"`
 		Daemon bool   `json:"daemon"` // it serves until it is told to stop, and does not end with a terminal
 		PID    int    `json:"pid"`
+		// Console is where the console listens; empty: nowhere.
+		Console string `json:"console,omitempty"`
 		// Passing says that it ends when one message has its answer.
 		Passing bool `json:"passing,omitempty"`
 	}
