@@ -23,8 +23,11 @@ func ciTree(t *testing.T, goCommand string) string {
 		"bin/go": "#!/bin/sh\n" + goCommand, "bin/git": "#!/bin/sh\n", "bin/unshare": "#!/bin/sh\nexit 1\n",
 		"scripts/steady": "#!/bin/sh\nexec \"$@\"\n", "scripts/race": "#!/bin/sh\ngo race \"$@\"\n",
 		"scripts/smoke": "#!/bin/sh\n", "scripts/walk": "#!/bin/sh\n", "scripts/scrape": "#!/bin/sh\n",
-		"scripts/gamedays": "#!/bin/sh\n",
-		"bin/ip":           "#!/bin/sh\n",
+		"scripts/gamedays": "#!/bin/sh\n", "scripts/long": "#!/bin/sh\ngo long \"$@\"\n",
+		// nothing is installed, and no server is started
+		"bin/apt-get": "#!/bin/sh\nexit 1\n", "bin/promtool": "#!/bin/sh\n", "bin/tmux": "#!/bin/sh\n",
+		"bin/prometheus": "#!/bin/sh\n",
+		"bin/ip":         "#!/bin/sh\n",
 	}
 	for name, content := range files {
 		path := filepath.Join(dir, name)
@@ -52,6 +55,7 @@ func TestAFailureOfAStepOrOfACheckBesideItEndsTheRunAtOnce(t *testing.T) {
 		"a step fails":         {"vet*) echo vetted; exit 1;;\n'mod verify'*)" + waits, false, "vetted"},
 		"the formatter breaks": {"*gofumpt*) echo no formatter >&2; exit 2;;\n", false, "no formatter"},
 		"a test fails":         {"test*) echo FAIL; exit 1;;\n*staticcheck*)" + waits, false, "FAIL"},
+		"a suite fails":        {"'long'*) echo LONG; exit 1;;\n", false, "LONG"},
 		"a race is found":      {"'race -vet'*) echo RACE; exit 1;;\n", false, "RACE"},
 	} {
 		// here nothing else runs that could hold a file open that was just written

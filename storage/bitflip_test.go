@@ -6,7 +6,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // Every bit of a stored body in turn: whoever gets the message is told that it is damaged, unless it is what it was.
@@ -145,7 +145,7 @@ func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	}
 }
 
-var flippedDatabases = flag.Int("bitflip.databases", 200, "databases of which up to eight bits are flipped")
+var flippedDatabases = long.Int("bitflip.databases", 100, 200, "databases of which up to eight bits are flipped")
 
 // The test damages only the database's file, not the log. In the log SQLite takes a frame with a wrong checksum, and
 // all frames after it, for the rest of a write that a power cut tore. Nobody can tell the two cases apart.
@@ -153,7 +153,7 @@ func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
 	count := map[string]int{}
-	for range *flippedDatabases {
+	for range flippedDatabases() {
 		file := bytes.Clone(whole)
 		for range 1 + chance.IntN(8) {
 			file[chance.IntN(len(file))] ^= 1 << chance.IntN(8)

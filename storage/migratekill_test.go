@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,11 +12,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/migrations"
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var migrationKills = flag.Int("migrationkill.points", 20,
+var migrationKills = long.Int("migrationkill.points", 5, 20,
 	"moments at which a migration is cut short, each in two ways")
 
 // recordMigration records how a directory's database is brought to the newest schema.
@@ -96,7 +96,7 @@ func oldDatabase(t *testing.T, path string) {
 func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.T) {
 	dir := inMemory(t)
 	oldDatabase(t, filepath.Join(dir, FileName))
-	cutShort(t, recordMigration(t, dir), *migrationKills, func(dir string) {
+	cutShort(t, recordMigration(t, dir), migrationKills(), func(dir string) {
 		if got := sideQuery(t, dir,
 			`SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id ORDER BY q.seq`,
 		); fmt.Sprint(got) != "[1 2 3]" {
@@ -106,7 +106,7 @@ func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.
 }
 
 func TestADatabaseWhoseMakingIsCutShortIsMadeByTheNextStart(t *testing.T) {
-	cutShort(t, recordMigration(t, inMemory(t)), *migrationKills, func(dir string) {
+	cutShort(t, recordMigration(t, inMemory(t)), migrationKills(), func(dir string) {
 		db := openTest(t, dir)
 		publishTest(t, db, "chat", "1")
 	})

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,11 +12,12 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/storage/engine"
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var powerCuts = flag.Int("powercut.states", 240, "states of the disk that the power-cut test looks at")
+var powerCuts = long.Int("powercut.states", 80, 240, "states of the disk that the power-cut test looks at")
 
 // pragma sets a pragma of the write connection before the writer runs.
 func pragma(t testing.TB, db *DB, text string) {
@@ -174,12 +174,12 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 		if n := r.recording.Syncs(FileName); n < 5 || i == 0 && length < 1<<20 {
 			t.Fatalf("only %d checkpoints, and a log of %d bytes: the workload is too small", n, length)
 		}
-		wrong := r.survey(t, *powerCuts/rounds, chance, r.recording.Disk())
+		wrong := r.survey(t, powerCuts()/rounds, chance, r.recording.Disk())
 		for _, w := range wrong[:min(len(wrong), 10)] {
 			t.Errorf("round %d: %s", i, strings.Join(w, "; "))
 		}
 		t.Logf("round %d: %d of %d states are wrong; %d calls recorded, %d checkpoints",
-			i, len(wrong), *powerCuts/rounds, r.recording.Len(), r.recording.Syncs(FileName))
+			i, len(wrong), powerCuts()/rounds, r.recording.Len(), r.recording.Syncs(FileName))
 		disk := r.recording.Disk()
 		disk.Advance(chance.IntN(r.recording.Len()))
 		dir = filepath.Join(inMemory(t), "next")
@@ -192,7 +192,7 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 // With NORMAL only a checkpoint syncs the log. A commit that is longer than wal_autocheckpoint makes a checkpoint
 // before it is acknowledged, and then nothing can be lost. So the commits here are shorter.
 func TestPowerCutsLoseMessagesWhereCommitsAreNotSynced(t *testing.T) {
-	states := *powerCuts / 4
+	states := powerCuts() / 4
 	for name, c := range map[string]struct {
 		prepare func(*DB)
 		lies    bool

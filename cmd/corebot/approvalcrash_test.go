@@ -12,16 +12,18 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it
 // waits, where it is approved, and where it then runs. Each time it starts the daemon again (guarantees G1 to G6).
 func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type step struct {
 		point string
 		least int // how often it has run at least; never more than once
-	}{
+	}
+	for _, c := range long.Every(4, []step{
 		{"ask.before", 1},
 		{"ask.after", 1},
 		{"turn.before#1", 1},
@@ -35,7 +37,7 @@ func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
 		{"step.tool.done.after#2", 1},
 		{"turn.before#2", 1},
 		{"turn.after#2", 1},
-	} {
+	}) {
 		t.Run("at "+c.point, func(t *testing.T) {
 			t.Parallel()
 			askAndKill(t, c.point, c.least)
@@ -132,7 +134,9 @@ func (s *service) awaitAsked() {
 // the call that it lets run. The answer, its rule and the end of the wait are one commit.
 func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"approve.before", "approve.after", "step.tool.intended.before", "tool.before"} {
+	for _, point := range long.Every(3, []string{
+		"approve.before", "approve.after", "step.tool.intended.before", "tool.before",
+	}) {
 		t.Run("at "+point, func(t *testing.T) {
 			t.Parallel()
 			s := newHome(t)

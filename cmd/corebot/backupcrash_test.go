@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // killed runs a command that dies at the point.
@@ -51,7 +53,7 @@ var backupPoints = map[string]int{"backup.database": 1, "backup.made": 1, "backu
 func TestKilledDuringABackupEveryBackupThatHasItsNameIsWhole(t *testing.T) {
 	t.Parallel()
 	binary := realProgram(t)
-	for point, want := range backupPoints {
+	for point, want := range long.Or(map[string]int{"backup.made": 1}, backupPoints) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			c := homeOf(t, binary, "m1")
@@ -91,7 +93,8 @@ func TestKilledDuringARestoreTheHomeGoesOnWithAllThatItHadOrAllOfTheBackup(t *te
 	source := homeOf(t, binary, "new")
 	backup := filepath.Join(t.TempDir(), "backup")
 	source.runs("db", "backup", "--to", backup)
-	for point, restored := range restorePoints {
+	short := map[string]bool{"swap.before": false, "swap.moved#2": true, "swap.after": true}
+	for point, restored := range long.Or(short, restorePoints) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			c := homeOf(t, binary, "old")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,9 +13,10 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 )
 
-var copiesIDs = flag.Int("copies.ids", 500, "messages that are delivered 1 to 20 times each")
+var copiesIDs = long.Int("copies.ids", 150, 500, "messages that are delivered 1 to 20 times each")
 
 const (
 	copiesPerChat = 10
@@ -37,27 +37,27 @@ func TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply(t *testing.T)
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(*copiesIDs)*50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(copiesIDs())*50*time.Millisecond)
 	defer cancel()
 	c := s.client()
 	began := time.Now()
-	posts, accepted := postShuffled(ctx, t, c, *copiesIDs)
-	for id := range *copiesIDs {
+	posts, accepted := postShuffled(ctx, t, c, copiesIDs())
+	for id := range copiesIDs() {
 		if accepted[id] != 1 {
 			t.Errorf("message %d was accepted as new %d times", id, accepted[id])
 		}
 	}
 	replies := 0
-	for id := 0; id < *copiesIDs; id += copiesPerChat {
-		replies += oneReplyEach(ctx, t, c, id, min(id+copiesPerChat, *copiesIDs))
+	for id := 0; id < copiesIDs(); id += copiesPerChat {
+		replies += oneReplyEach(ctx, t, c, id, min(id+copiesPerChat, copiesIDs()))
 	}
 	took := time.Since(began)
-	if got, want := turnsOf(t, "http://"+observability+"/metrics"), fmt.Sprint(*copiesIDs); got != want {
+	if got, want := turnsOf(t, "http://"+observability+"/metrics"), fmt.Sprint(copiesIDs()); got != want {
 		t.Errorf("%s turns were answered, want %s", got, want)
 	}
 	s.terminate()
 	s.output("db", "check")
-	t.Logf("%d ids in %d posts: %d replies, in %v", *copiesIDs, posts, replies, took.Round(10*time.Millisecond))
+	t.Logf("%d ids in %d posts: %d replies, in %v", copiesIDs(), posts, replies, took.Round(10*time.Millisecond))
 }
 
 func copyOf(id int) load.Message {

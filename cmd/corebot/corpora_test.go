@@ -28,13 +28,14 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/mcp"
 )
 
 var (
-	corporaItems = flag.Int("corpora.items", 150,
-		"items of bad input that are sent through every door; the long form is 27000")
+	corporaItems = long.Int("corpora.items", 40, 150,
+		"items of bad input that are sent through every door; scripts/corpora has 27000")
 	corporaDoor = flag.String("corpora.door", "", "only the doors whose names have this in them")
 	corporaFile = flag.String("corpora.file", "",
 		"a JSON list of further items in base64; scripts/corpora has it be public corpora")
@@ -48,7 +49,7 @@ var (
 // fetched from this machine. The model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	t.Parallel()
-	items := badItems(t, *corporaFile, *corporaItems)
+	items := badItems(t, *corporaFile, corporaItems())
 	f, opened := openFort(t, items), 0
 	for _, door := range []struct {
 		name string

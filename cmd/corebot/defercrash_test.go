@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestKilledWhileAMessageIsDeferredNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its
 // lane, where it waits and where it comes back. At the end it lifts the budget (guarantees G1 to G6).
 func TestKilledWhileAMessageIsDeferredNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{
+	for _, point := range long.Every(3, []string{
 		"turn.before#2", "turn.after#2", "commit.before#6", "release.before",
 		"release.after", "",
-	} {
+	}) {
 		t.Run("at "+point, func(t *testing.T) {
 			t.Parallel()
 			deferAndKill(t, point)

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // dendrite is a real homeserver: https://github.com/element-hq/dendrite, if its programs are on the PATH. Between it
@@ -65,7 +67,7 @@ logging: [{type: std, level: error}]
 
 func openDendrite(t *testing.T, chats int) networkPlatform {
 	for _, program := range []string{"dendrite", "generate-keys"} {
-		if _, err := exec.LookPath(program); err != nil {
+		if _, err := exec.LookPath(program); err != nil || long.Or(true, false) {
 			t.Skip("scripts/networks builds Dendrite, and runs this")
 		}
 	}

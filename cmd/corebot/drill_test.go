@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 )
 
 var (
-	drillTime   = flag.Duration("drill.time", 2*time.Second, "how long messages are posted before and after the backup")
+	drillTime = long.Duration("drill.time", 700*time.Millisecond, 2*time.Second,
+		"how long messages are posted before and after the backup")
 	drillRate   = flag.Int("drill.rate", 150, "messages a second")
 	drillReport = flag.String("drill.report", "", "a file that the figures are appended to")
 )
@@ -35,12 +37,12 @@ func TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice(t *testing.T)
 	d := &drill{t: t, acked: map[string]time.Time{}}
 	ctx, crash := context.WithCancel(t.Context())
 	posted := d.post(ctx, lost.client())
-	time.Sleep(*drillTime)
+	time.Sleep(drillTime())
 	backup := filepath.Join(t.TempDir(), "backup")
 	began := time.Now()
 	made := lost.output("db", "backup", "--to", backup)
 	took := time.Since(began)
-	time.Sleep(*drillTime)
+	time.Sleep(drillTime())
 	lost.kill()
 	crash()
 	<-posted

@@ -2,16 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
-var jobCycles = flag.Int("job.cycles", 8, "how often the program is killed at a step of child turns")
+var jobCycles = long.Int("job.cycles", 2, 8, "how often the program is killed at a step of child turns")
 
 // jobPoints are the steps of a message whose turn gives work to three child turns. Each of these begins, calls a tool
 // and ends. The parent sleeps, wakes and ends.
@@ -33,7 +34,7 @@ func jobPoints() (points []string) {
 // (guarantees G1 to G6).
 func TestKilledWhileChildTurnsWorkEachHasOneResult(t *testing.T) {
 	points := jobPoints()
-	for cycle := range *jobCycles {
+	for cycle := range jobCycles() {
 		point := points[cycle*5%len(points)] // of every kind, also in a short run
 		t.Run(fmt.Sprintf("%s/%d", point, cycle/len(points)), func(t *testing.T) {
 			t.Parallel()

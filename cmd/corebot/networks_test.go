@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/slack/slacktest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // networks are the platforms on which bots are killed.
@@ -41,10 +42,10 @@ func openTelegram(t *testing.T, _ int) networkPlatform {
 			return telegramtest.Fault{}
 		}
 		switch sends++; {
-		case sends%47 == 0:
+		case sends%long.Or(11, 47) == 0:
 			p.dropped.Add(1)
 			return telegramtest.Fault{DropAfter: true}
-		case sends%61 == 0:
+		case sends%long.Or(13, 61) == 0:
 			return telegramtest.Flood(0.2)
 		}
 		return telegramtest.Fault{}
@@ -97,10 +98,10 @@ func openMatrix(t *testing.T, chats int) networkPlatform {
 			return matrixtest.Fault{}
 		}
 		switch sends++; {
-		case sends%23 == 0:
+		case sends%long.Or(11, 23) == 0:
 			p.dropped.Add(1)
 			return matrixtest.Fault{DropAfter: true}
-		case sends%61 == 0:
+		case sends%long.Or(13, 61) == 0:
 			return matrixtest.Flood(200)
 		}
 		return matrixtest.Fault{}
@@ -144,10 +145,10 @@ func openIRC(t *testing.T, chats int) networkPlatform {
 	sends := 0
 	p.Drop(func() bool {
 		sends++
-		if sends%47 == 0 {
+		if sends%long.Or(11, 47) == 0 {
 			p.dropped.Add(1)
 		}
-		return sends%47 == 0
+		return sends%long.Or(11, 47) == 0
 	})
 	return p
 }
@@ -205,10 +206,10 @@ func openSlack(t *testing.T, chats int) networkPlatform {
 			return slacktest.Fault{}
 		}
 		switch sends++; {
-		case sends%23 == 0:
+		case sends%long.Or(11, 23) == 0:
 			p.dropped.Add(1)
 			return slacktest.Fault{DropAfter: true}
-		case sends%61 == 0:
+		case sends%long.Or(13, 61) == 0:
 			return slacktest.Fault{Status: 429, RetryAfter: 1}
 		}
 		return slacktest.Fault{}
@@ -260,10 +261,10 @@ func openDiscord(t *testing.T, chats int) networkPlatform {
 			return discordtest.Fault{}
 		}
 		switch sends++; {
-		case sends%23 == 0:
+		case sends%long.Or(11, 23) == 0:
 			p.dropped.Add(1)
 			return discordtest.Fault{DropAfter: true}
-		case sends%61 == 0:
+		case sends%long.Or(13, 61) == 0:
 			return discordtest.Flood(0.2)
 		}
 		return discordtest.Fault{}

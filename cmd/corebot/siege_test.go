@@ -22,11 +22,12 @@ import (
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 )
 
 var (
-	killCycles  = flag.Int("kill.cycles", 10, "how often the released program is killed under load")
-	termCycles  = flag.Int("term.cycles", 5, "how often it is ended by SIGTERM under load")
+	killCycles  = long.Int("kill.cycles", 3, 10, "how often the released program is killed under load")
+	termCycles  = long.Int("term.cycles", 2, 5, "how often it is ended by SIGTERM under load")
 	siegeReport = flag.String("siege.report", "", "a file that the tables of figures are appended to")
 )
 
@@ -43,7 +44,7 @@ const (
 // start included, while callers post and half of the turns write a note (guarantees G1 to G5).
 func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	s := newSiege(t, "kill -9", *killCycles)
+	s := newSiege(t, "kill -9", killCycles())
 	s.end = func() { s.kill() }
 	s.lay()
 }
@@ -52,7 +53,7 @@ func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
 // the same load.
 func TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing(t *testing.T) {
 	t.Parallel()
-	s := newSiege(t, inOrder, *termCycles)
+	s := newSiege(t, inOrder, termCycles())
 	s.end = func() {
 		began := time.Now()
 		if err := errors.Join(s.daemon.Process.Signal(syscall.SIGTERM), s.daemon.Wait()); err != nil {

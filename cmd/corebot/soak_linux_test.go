@@ -20,10 +20,11 @@ import (
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 )
 
 var (
-	soakTime   = flag.Duration("soak.time", 4*time.Second, "how long messages come in the soak")
+	soakTime   = long.Duration("soak.time", time.Second, 4*time.Second, "how long messages come in the soak")
 	soakRate   = flag.Int("soak.rate", 10, "messages a second, tasks and dead letters beside them")
 	soakReport = flag.String("soak.report", "", "a file that the figures are written to while the soak goes on")
 )
@@ -60,12 +61,12 @@ func TestASoakOfEverythingAtOnceLeavesNothingBehind(t *testing.T) {
 	s.await("the MCP server is connected", func() bool {
 		return strings.Contains(s.output("mcp", "list"), "connected")
 	})
-	time.Sleep(min(*soakTime/4, 10*time.Second))
+	time.Sleep(min(soakTime()/4, 10*time.Second))
 	before := s.sample()
 	report := s.traffic()
 	s.await("everything is answered and sent", func() bool { return strings.Contains(s.ask("/status"), `"queue":{}`) })
 	s.callers.Close()
-	if *soakTime >= soakJudged {
+	if soakTime() >= soakJudged {
 		time.Sleep(soakRest)
 	}
 	s.judge(report, before, s.sample())
@@ -174,10 +175,10 @@ func says(id string) string {
 // traffic lets everything happen at once until the time is over, and then waits for the last answers.
 func (k *soak) traffic() load.Report {
 	k.t.Helper()
-	ctx, stop := context.WithTimeout(k.t.Context(), *soakTime)
+	ctx, stop := context.WithTimeout(k.t.Context(), soakTime())
 	defer stop()
 	k.began = time.Now()
-	moment := *soakTime / 60
+	moment := soakTime() / 60
 	var beside sync.WaitGroup
 	for _, run := range []struct {
 		every time.Duration
@@ -202,11 +203,11 @@ func (k *soak) traffic() load.Report {
 			}
 		})
 	}
-	all, cancel := context.WithTimeout(k.t.Context(), *soakTime*3/2+siegePatience)
+	all, cancel := context.WithTimeout(k.t.Context(), soakTime()*3/2+siegePatience)
 	defer cancel()
 	pause := soakChats * time.Second / time.Duration(*soakRate)
 	report, err := load.Run(all, k.callers, load.Options{
-		Messages: max(int(soakTime.Seconds()*float64(*soakRate)), soakChats), Chats: soakChats, Copies: 1,
+		Messages: max(int(soakTime().Seconds()*float64(*soakRate)), soakChats), Chats: soakChats, Copies: 1,
 		Content: says,
 		Pause:   pause, Accepted: func(n int) {
 			if n <= soakChats { // the chats begin one after the other, and keep their distance
@@ -228,7 +229,7 @@ func (k *soak) traffic() load.Report {
 func (k *soak) away(what *atomic.Bool, ctx context.Context) {
 	what.Store(true)
 	select {
-	case <-time.After(min(*soakTime/100, 3*time.Second)):
+	case <-time.After(min(soakTime()/100, 3*time.Second)):
 	case <-ctx.Done():
 	}
 	what.Store(false)

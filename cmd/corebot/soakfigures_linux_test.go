@@ -164,7 +164,7 @@ func (k *soak) judge(report load.Report, idle, after sample) {
 		idle.goroutines, after.goroutines)
 	k.t.Log("\n" + text)
 	k.write(text)
-	judged := *soakTime >= soakJudged
+	judged := soakTime() >= soakJudged
 	if allowed := soakNoise + soakMemory*turns/10_000; judged && grown > allowed {
 		k.t.Errorf("the memory has grown by %.1f MiB, and may grow by %.1f MiB", grown/(1<<20), allowed/(1<<20))
 	}

@@ -2,24 +2,24 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/operate"
 )
 
-var taskCycles = flag.Int("task.cycles", 4, "how often the program is killed at a step of a due time")
+var taskCycles = long.Int("task.cycles", 2, 4, "how often the program is killed at a step of a due time")
 
 // TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1
 // to G6).
 func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
 	t.Parallel()
-	points := []string{"tasks.fire.before", "tasks.fire.after", "turn.before", "turn.after"}
-	for cycle := range *taskCycles {
+	points := []string{"tasks.fire.after", "turn.before", "tasks.fire.before", "turn.after"}
+	for cycle := range taskCycles() {
 		point := points[cycle%len(points)]
 		t.Run(fmt.Sprintf("%s/%d", point, cycle/len(points)), func(t *testing.T) {
 			t.Parallel()

@@ -2,16 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
-var waitCycles = flag.Int("wait.cycles", 22, "how often the program is killed at a step of a call that waits")
+var waitCycles = long.Int("wait.cycles", 4, 23, "how often the program is killed at a step of a call that waits")
 
 // waitSteps are the steps of calls that wait, in turn with the calls. The first is no step: the program is killed while
 // the call waits.
@@ -46,8 +47,9 @@ var (
 func TestKilledWhileACallWaitsItIsWokenOnce(t *testing.T) {
 	t.Parallel()
 	steps := waitSteps()
-	for cycle := range *waitCycles {
-		call, point := steps[cycle%len(steps)][0], steps[cycle%len(steps)][1]
+	for cycle := range waitCycles() {
+		step := steps[cycle*5%len(steps)] // of every kind, also in a short run
+		call, point := step[0], step[1]
 		t.Run(fmt.Sprintf("%s at %s/%d", strings.Fields(call)[1], point, cycle/len(steps)), func(t *testing.T) {
 			t.Parallel()
 			waitAndKill(t, call, point, slices.Contains(waitBegins, point))
