@@ -41,6 +41,23 @@ type AuditEvent struct {
 	Duration  time.Duration
 	StepID    string
 	Label     string // the tool's name in the counters; not stored
+	// Seal is what the hash of the event has in the place of Args. The store makes it.
+	Seal ArgsSeal
+}
+
+// ArgsSeal stands for the arguments of an event in its hash. So the arguments can be deleted with their chat, and the
+// trail still verifies. The zero seal is of an older event, whose hash is over the arguments themselves.
+type ArgsSeal struct {
+	Salt []byte // random; empty: the arguments were deleted
+	Sum  []byte // SHA-256 over the salt and the arguments
+}
+
+// SealArgs seals arguments with a salt.
+func SealArgs(salt []byte, args string) ArgsSeal {
+	h := sha256.New()
+	_, _ = h.Write(salt)
+	_, _ = h.Write([]byte(args))
+	return ArgsSeal{salt, h.Sum(nil)}
 }
 
 // AuditFilter selects events. Zero fields select all.
@@ -69,6 +86,8 @@ type AuditChain struct {
 	Older          int `json:"older,omitempty"`
 	LeftBehind     int `json:"leftBehind,omitempty"`
 	OtherDatabases int `json:"otherDatabases,omitempty"`
+	// Emptied counts events whose arguments were deleted with their chat. The rest of such an event is checked.
+	Emptied int64 `json:"emptied,omitempty"`
 }
 
 // AuditHead is the newest event with its hash. A head that is noted outside of Corebot's reach proves later that no
@@ -126,24 +145,41 @@ type AuditRecord struct {
 	Args       string `json:"args"`
 	StepID     string `json:"stepId"`
 	DurationMS int64  `json:"durationMs"`
+	ArgsSalt   string `json:"argsSalt,omitempty"` // of an [ArgsSeal], in hexadecimal digits
+	ArgsSum    string `json:"argsSum,omitempty"`
 	Hash       string `json:"hash"` // in hexadecimal digits
 }
 
 // Sum is the hash of the record behind the hash of the event before it.
 func (r AuditRecord) Sum(before []byte) []byte {
-	h := auditDigest{sha256.New()}
-	h.text("corebot audit 1")
+	h, version, args := auditDigest{sha256.New()}, "corebot audit 1", r.Args
+	if r.ArgsSum != "" {
+		version, args = "corebot audit 2", r.ArgsSum
+	}
+	h.text(version)
 	h.text(string(before))
 	h.number(r.ID)
 	h.number(r.At)
 	for _, field := range []string{
 		r.Event, r.Tool, r.Agent, r.Channel, r.Account, r.Chat, r.Thread, r.Sender, r.Role, r.Entry, r.Outcome, r.Rule,
-		r.Args, r.StepID,
+		args, r.StepID,
 	} {
 		h.text(field)
 	}
 	h.number(r.DurationMS)
 	return h.Sum(nil)
+}
+
+// Emptied says whether the arguments of the event were deleted with their chat.
+func (r AuditRecord) Emptied() bool { return r.ArgsSum != "" && r.ArgsSalt == "" && r.Args == "" }
+
+// sealed says whether the arguments are those that were sealed, or were deleted whole.
+func (r AuditRecord) sealed() bool {
+	if r.ArgsSum == "" || r.Emptied() {
+		return true
+	}
+	salt, err := hex.DecodeString(r.ArgsSalt)
+	return err == nil && r.ArgsSalt != "" && hex.EncodeToString(SealArgs(salt, r.Args).Sum) == r.ArgsSum
 }
 
 // auditDigest hashes texts with their lengths and numbers at a fixed width, so that no field can run into the next.
@@ -195,10 +231,13 @@ func (w *AuditWalk) Step(r AuditRecord) error {
 		return &BrokenChain{Event: at + 1, Why: fmt.Sprintf("events %d to %d are missing", at+1, r.ID-1)}
 	}
 	sum := r.Sum(w.hash)
-	if hex.EncodeToString(sum) != r.Hash {
+	if hex.EncodeToString(sum) != r.Hash || !r.sealed() {
 		return &BrokenChain{Event: r.ID, Why: "it, or what was before it, is not what was written"}
 	}
 	w.Chain.Events++
+	if r.Emptied() {
+		w.Chain.Emptied++
+	}
 	w.reach(r.ID, sum)
 	return nil
 }

@@ -182,3 +182,29 @@ type Steered struct {
 	Receipt
 	Merges bool // the running turn can merge it; else it is a prompt that waits its turn
 }
+
+// Forgotten counts what was deleted with a conversation.
+type Forgotten struct {
+	Chats     int64 `json:"chats"`    // the chat, its threads, its child turns, and what it asked other agents
+	Messages  int64 `json:"messages"` // with their journals, approvals, waits and jobs
+	History   int64 `json:"history"`  // entries, with their search terms and summaries
+	Mail      int64 `json:"mail"`     // replies that callers could still fetch
+	Tasks     int64 `json:"tasks"`
+	Rules     int64 `json:"rules"`     // approvals that lasted
+	Grants    int64 `json:"grants"`    // roles that held in the conversation alone
+	Versions  int64 `json:"versions"`  // changes of files that could be undone
+	Arguments int64 `json:"arguments"` // events of the audit trail that have lost their arguments
+	// KeptArguments counts events that keep them: the hash of an event of an older version is over its arguments.
+	KeptArguments int64 `json:"keptArguments"`
+	Files         int64 `json:"files"` // of its folder in the workspace
+	Pages         int64 `json:"pages"` // of the database that were overwritten with zeros
+}
+
+// Add is the sum of two.
+func (f Forgotten) Add(g Forgotten) Forgotten {
+	return Forgotten{
+		f.Chats + g.Chats, f.Messages + g.Messages, f.History + g.History, f.Mail + g.Mail, f.Tasks + g.Tasks,
+		f.Rules + g.Rules, f.Grants + g.Grants, f.Versions + g.Versions, f.Arguments + g.Arguments,
+		f.KeptArguments + g.KeptArguments, f.Files + g.Files, f.Pages + g.Pages,
+	}
+}

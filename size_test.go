@@ -18,7 +18,7 @@ const (
 
 // crowded are the packages with more than maxFiles files, tests not counted, and how many each can have.
 var crowded = map[string]int{
-	"storage": 54, "internal/app": 25, "cmd/corebot": 38, "tools/builtin": 29, "internal/config": 22,
+	"storage": 60, "internal/app": 30, "cmd/corebot": 45, "tools/builtin": 29, "internal/config": 22,
 	"tools/isolation": 22, "bus/bustest": 21,
 }
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -26,11 +27,11 @@ func NewAudit(db *DB) *Audit { return &Audit{db} }
 var (
 	insertAudit = &query{`INSERT INTO audit_events
 		(id, hash, at, event, tool, agent, channel, account, chat, thread, sender, role, entry, outcome, rule, args,
-		duration_ms, step_id)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		duration_ms, step_id, args_salt, args_sum)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	// The id is the order of writing. An empty filter field matches everything.
 	selectAudit = &query{`SELECT id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry,
-		outcome, rule, args, duration_ms, step_id
+		outcome, rule, args, duration_ms, step_id, args_salt, args_sum
 		FROM audit_events
 		WHERE id < ? AND at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent)
 		AND (? = '' OR account = ? AND thread = ?)
@@ -85,7 +86,7 @@ func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	k := &e.Key
 	err = s.Scan(append(before, &e.ID, moment{&e.At}, &e.Event, &e.Tool, &k.Agent, &k.Channel, &k.Account, &k.Chat,
 		&k.Thread, &e.Principal.ID,
-		&role, (*string)(&e.Entry), &outcome, &e.Rule, &e.Args, &took, &e.StepID)...)
+		&role, (*string)(&e.Entry), &outcome, &e.Rule, &e.Args, &took, &e.StepID, &e.Seal.Salt, &e.Seal.Sum)...)
 	switch {
 	case e.Entry != corebot.EntryOperator:
 		e.Principal = senderIn(*k, e.Principal.ID)
@@ -99,6 +100,9 @@ func scanEvent(s scanner, before ...any) (e corebot.AuditEvent, err error) {
 	return e, err
 }
 
+// sealSalt is the length of the salt of a seal: nobody can try out all.
+const sealSalt = 16
+
 // toolResult is the event of an ended call. Events that are copied from another event keep its label.
 const toolResult = "tool.result"
 
@@ -106,10 +110,14 @@ const toolResult = "tool.result"
 func auditTx(t *tx, events []corebot.AuditEvent) error {
 	for _, e := range events {
 		e.At = t.now
+		salt := make([]byte, sealSalt)
+		_, _ = rand.Read(salt) // never fails
+		e.Seal = corebot.SealArgs(salt, e.Args)
 		next, k := t.audit.follow(&e), e.Key
 		_, err := t.exec(insertAudit, next.id, next.hash, t.now, e.Event, e.Tool, k.Agent, k.Channel, k.Account, k.Chat,
 			k.Thread, auditedSender(&e),
-			string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID)
+			string(e.Role), string(e.Entry), string(e.Outcome), e.Rule, e.Args, e.Duration.Milliseconds(), e.StepID,
+			e.Seal.Salt, e.Seal.Sum)
 		if err != nil {
 			return err
 		}
@@ -141,7 +149,8 @@ const restoreEvent = "db.restore"
 
 var (
 	auditRecords = &query{`SELECT hash, id, at, event, tool, agent, channel, account, chat, thread, sender, role, entry,
-		outcome, rule, args, duration_ms, step_id FROM audit_events WHERE id > ? ORDER BY id LIMIT ? + 0`}
+		outcome, rule, args, duration_ms, step_id, args_salt, args_sum FROM audit_events WHERE id > ?
+		ORDER BY id LIMIT ? + 0`}
 	timeOfAudit   = &query{`SELECT at FROM audit_events WHERE id = ?`}
 	hashOfAudit   = &query{`SELECT hash FROM audit_events WHERE id = ?`}
 	restoresSince = &query{`SELECT id, at FROM audit_events WHERE at >= ? AND event = ? ORDER BY id`}
@@ -190,6 +199,7 @@ func recordOf(e *corebot.AuditEvent) corebot.AuditRecord {
 		Account: k.Account, Chat: k.Chat, Thread: k.Thread, Sender: auditedSender(e), Role: string(e.Role),
 		Entry: string(e.Entry), Outcome: string(e.Outcome), Rule: e.Rule, Args: e.Args, StepID: e.StepID,
 		DurationMS: e.Duration.Milliseconds(),
+		ArgsSalt:   hex.EncodeToString(e.Seal.Salt), ArgsSum: hex.EncodeToString(e.Seal.Sum),
 	}
 }
 
@@ -207,7 +217,8 @@ var selectChain = &query{`SELECT c.past, c.hash,
 	COALESCE(e.channel, ''), COALESCE(e.account, ''),
 	COALESCE(e.chat, ''), COALESCE(e.thread, ''), COALESCE(e.sender, ''), COALESCE(e.role, ''), COALESCE(e.entry, ''),
 	COALESCE(e.outcome, ''), COALESCE(e.rule, ''),
-	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, '')
+	COALESCE(e.args, ''), COALESCE(e.duration_ms, 0), COALESCE(e.step_id, ''), COALESCE(e.args_salt, x''),
+	COALESCE(e.args_sum, x'')
 	FROM audit_chain c LEFT JOIN audit_events e ON e.id > c.past WHERE c.id = 1 ORDER BY e.id`}
 
 // selectChainPart reads some events of the chain behind a place, as [selectChain] does.

@@ -149,7 +149,8 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 		},
 		"an event was put in at the end": {
 			`INSERT INTO audit_events SELECT 6, at, event, tool, agent, channel, account, chat, thread, sender, role,
-				entry, outcome, rule, args, duration_ms, step_id, hash FROM audit_events WHERE id = 5`, 6,
+				entry, outcome, rule, args, duration_ms, step_id, hash, args_salt, args_sum FROM audit_events
+				WHERE id = 5`, 6,
 			"not what was written",
 		},
 		"all have other numbers": {
@@ -158,6 +159,15 @@ func TestAChangedTrailIsBroken(t *testing.T) {
 		"a letter has changed its column": {
 			`UPDATE audit_events SET tool = tool || substr(agent, 1, 1), agent = substr(agent, 2) WHERE id = 3`, 3,
 			"not what was written",
+		},
+		"the arguments have another salt": {
+			`UPDATE audit_events SET args_salt = zeroblob(16) WHERE id = 3`, 3, "not what was written",
+		},
+		"other arguments stand beside no salt": {
+			`UPDATE audit_events SET args = '{"x":1}', args_salt = x'' WHERE id = 3`, 3, "not what was written",
+		},
+		"an event has the seal of none of its kind": {
+			`UPDATE audit_events SET args_sum = x'', args_salt = x'' WHERE id = 3`, 3, "not what was written",
 		},
 		"the beginning is said to be later": {`UPDATE audit_chain SET past = 2`, 3, "not what was written"},
 		"the beginning is not there":        {`DELETE FROM audit_chain`, 0, "where it begins is not known"},

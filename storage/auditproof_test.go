@@ -39,9 +39,10 @@ func rewrite(t *testing.T, db *DB, change string, args ...any) {
 			return err
 		}
 		for _, e := range all {
+			e.Seal = corebot.SealArgs(e.Seal.Salt, e.Args)
 			past = past.follow(&e)
-			if _, err := tx.exec(&query{`UPDATE audit_events SET id = ?, hash = ? WHERE id = ?`}, past.id, past.hash,
-				e.ID); err != nil {
+			if _, err := tx.exec(&query{`UPDATE audit_events SET id = ?, hash = ?, args_sum = ? WHERE id = ?`}, past.id,
+				past.hash, e.Seal.Sum, e.ID); err != nil {
 				return err
 			}
 		}

@@ -119,14 +119,17 @@ func openReadOnly(path string) (*sql.DB, error) {
 	return sql.Open("sqlite", fileURI(path, url.Values{"mode": {"ro"}, "_pragma": pragmas}))
 }
 
+const newestEntries = ` ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`
+
 var (
 	chatsBehind = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session,
 		queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
 		CASE think_session WHEN session THEN think ELSE '' END, access, created_at FROM chats
 		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
 	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
-		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + `
-		ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
+		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + newestEntries}
+	allBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
+		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) ` + newestEntries}
 	answers = &query{`SELECT ` + mailColumns + `
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ?
@@ -155,6 +158,17 @@ func (c *Chats) Page(ctx context.Context, channel, after string,
 // Before lists what people and the agent said in a chat before a place, in all its sessions, newest first, at most
 // limit entries. An empty place means the end. A place that no [corebot.Said] had is [corebot.ErrInvalid].
 func (h *History) Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error) {
+	return h.before(ctx, saidBefore, k, before, limit)
+}
+
+// AllBefore is [History.Before] with the calls of tools and their results.
+func (h *History) AllBefore(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error) {
+	return h.before(ctx, allBefore, k, before, limit)
+}
+
+func (h *History) before(ctx context.Context, q *query, k corebot.Key, before string,
+	limit int,
+) ([]corebot.Said, error) {
 	p, err := parsePlace(before)
 	if err != nil {
 		return nil, err
@@ -165,7 +179,7 @@ func (h *History) Before(ctx context.Context, k corebot.Key, before string, limi
 		return nil, err
 	}
 	var out []corebot.Said
-	err = h.db.reader.each(ctx, saidBefore, func(s scanner) error {
+	err = h.db.reader.each(ctx, q, func(s scanner) error {
 		e, ordinal, err := scanEntry(s, k)
 		out = append(out, corebot.Said{HistoryEntry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
 		return err

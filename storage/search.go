@@ -281,6 +281,30 @@ func (s *SearchIndex) CatchUp(ctx context.Context) error {
 	}
 }
 
+var (
+	emptyIndex = &query{`INSERT INTO history_terms (history_terms) VALUES ('delete-all')`}
+	indexAnew  = &query{`UPDATE history_indexed SET through = 0 WHERE id = 1`}
+	toBeFound  = &query{`SELECT COUNT(*) FROM history h WHERE ` + saidAloud}
+)
+
+// Renew empties the index and has it made anew, behind the commits of the turns. It gives how many entries the index
+// will have. Meanwhile searches read what is not indexed yet from the history.
+func (s *SearchIndex) Renew(ctx context.Context) (entries int64, err error) {
+	err = s.db.write(ctx, "reindex", func(t *tx) error {
+		if _, err := t.exec(emptyIndex); err != nil {
+			return err
+		}
+		_, err := t.exec(indexAnew)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	signal(s.db.said)
+	_, err = s.db.reader.one(ctx, toBeFound, []any{&entries})
+	return entries, err
+}
+
 // toIndex is a row of the history on its way into the index.
 type toIndex struct {
 	id, chat int64

@@ -188,6 +188,9 @@ func printChain(cmd *cobra.Command, c corebot.AuditChain, p witness.Published, a
 	if c.Head.Hash != "" {
 		t.line("head      %s", c.Head)
 	}
+	if c.Emptied > 0 {
+		t.line("emptied   %s: their arguments were deleted with their chats", count(c.Emptied, "event"))
+	}
 	if c.Held > 0 && len(p.Lines) > 0 {
 		last := p.Lines[len(p.Lines)-1]
 		t.line("published %s on the trail; the last one is of event %d, published %s", count(int64(c.Held), "head"),

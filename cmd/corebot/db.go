@@ -21,7 +21,7 @@ import (
 
 func newDB(s *shell) *cobra.Command {
 	return group("db", "Back up and restore a home; check, migrate and shrink its database", newDBBackup(s),
-		newDBRestore(s), newDBCheck(s), newDBMigrate(s), newDBNew(s), newDBVacuum(s))
+		newDBRestore(s), newDBCheck(s), newDBMigrate(s), newDBNew(s), newDBVacuum(s), newDBReindex(s))
 }
 
 func newDBCheck(s *shell) *cobra.Command {

@@ -103,6 +103,7 @@ var (
 	_ operate.Agents       = running{}
 	_ operate.Memories     = home{}
 	_ operate.Memories     = running{}
+	_ operate.Forgetter    = forgetter{}
 	_ operate.Contexts     = running{}
 	_ operate.Vitals       = running{}
 	_ operate.Corebot      = running{}
@@ -143,7 +144,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
-		Tokens: storage.NewTokens(db), Memories: agents,
+		Tokens: storage.NewTokens(db), Memories: agents, Forgetter: forgetter{db, c.Home},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/redact"
 )
 
@@ -37,6 +38,8 @@ type History interface {
 	Summary(ctx context.Context, k corebot.Key) (corebot.Summary, error)
 	// Before gives what was said before a place, newest first; an empty place is the end.
 	Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
+	// AllBefore is Before with the calls of tools and their results.
+	AllBefore(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
 }
 
 // The operations on chats.
@@ -88,7 +91,8 @@ type (
 	}
 	// HistoryQuery asks for a part of what was said in a chat, newest first.
 	HistoryQuery struct {
-		Key corebot.Key `json:"key"`
+		Key   corebot.Key `json:"key"`
+		Whole bool        `json:"whole,omitempty"` // also calls of tools, without secrets, and their results
 		Part
 	}
 	// Conversation is a chat and what of its history is in play.
@@ -187,9 +191,19 @@ const maxSaid = 100
 
 // ReadHistory gives what was said in a chat, newest first, the words of other sessions included.
 func (s *Service) ReadHistory(ctx context.Context, q HistoryQuery) (Page[corebot.Said], error) {
-	limit := min(q.size(), maxSaid)
-	found, err := s.stores.History.Before(ctx, q.Key, q.After, limit)
+	limit, read := min(q.size(), maxSaid), s.stores.History.Before
+	if q.Whole {
+		read = s.stores.History.AllBefore
+	}
+	found, err := read(ctx, q.Key, q.After, limit)
 	if err != nil {
+		return Page[corebot.Said]{}, err
+	}
+	entries := make([]corebot.HistoryEntry, len(found)) // which share their calls with what was found
+	for i, said := range found {
+		entries[i] = said.HistoryEntry
+	}
+	if err := redactCalls(entries); err != nil {
 		return Page[corebot.Said]{}, err
 	}
 	next := ""
@@ -254,4 +268,65 @@ func (s *Service) SetChatModel(ctx context.Context, c ModelChange) (Done, error)
 // SetChatThink sets how much models think in a chat's session.
 func (s *Service) SetChatThink(ctx context.Context, c ThinkChange) (Done, error) {
 	return Done{Changed: 1}, s.stores.ChatSettings.SetThinking(ctx, c.Key, c.Think)
+}
+
+// Forgetter deletes conversations, and rebuilds what is made of those that stay.
+type Forgetter interface {
+	// Meant names the conversations that a deletion of one means: itself, its threads, its child turns, and what it
+	// asked other agents. Errors are those of Forget.
+	Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, error)
+	// Forget deletes all that is kept of a conversation, and overwrites it in the files of the database. An unknown
+	// conversation is [corebot.ErrNotFound], and one in which something waits or runs is [corebot.ErrInvalid].
+	Forget(ctx context.Context, k corebot.Key) (corebot.Forgotten, error)
+	// Reindex has the search index made anew, and gives how many entries it will have.
+	Reindex(ctx context.Context) (entries int64, err error)
+}
+
+// The operations that delete a conversation, and that make the search index anew.
+var (
+	DeleteChat = changes("chats.delete", (*Service).DeleteChat)
+	Reindex    = changes("db.reindex", (*Service).Reindex)
+)
+
+type (
+	// ChatLoss names the conversation to delete. Dry only says what would be deleted.
+	ChatLoss struct {
+		Key corebot.Key `json:"key"`
+		Dry bool        `json:"dry,omitempty"`
+	}
+	// LostChat is what was deleted, or would be.
+	LostChat struct {
+		Keys []string `json:"keys"`
+		corebot.Forgotten
+	}
+)
+
+// DeleteChat deletes a conversation. It is given up when its caller goes, or Corebot stops: what it has deleted stays
+// deleted, and the next call goes on.
+func (s *Service) DeleteChat(ctx context.Context, l ChatLoss) (lost LostChat, err error) {
+	ctx, cancel := control.UntilStop(ctx)
+	defer cancel()
+	keys, err := s.stores.Forgetter.Meant(ctx, l.Key)
+	if err != nil {
+		return lost, err
+	}
+	for _, k := range keys {
+		lost.Keys = append(lost.Keys, k.String())
+	}
+	if !l.Dry {
+		lost.Forgotten, err = s.stores.Forgetter.Forget(ctx, l.Key)
+	}
+	return lost, err
+}
+
+// Indexed counts the entries of the history that a search index will have.
+type Indexed struct {
+	Entries int64 `json:"entries"`
+}
+
+// Reindex empties the search index. The index is filled again behind the turns; a search meanwhile reads the history
+// itself.
+func (s *Service) Reindex(ctx context.Context, _ struct{}) (Indexed, error) {
+	n, err := s.stores.Forgetter.Reindex(ctx)
+	return Indexed{n}, err
 }

@@ -91,7 +91,7 @@ func table() []entry {
 		ReadRecords.entry(), ReadHead.entry(), NewAuditKey.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
-		ReadContext.entry(),
+		ReadContext.entry(), DeleteChat.entry(), Reindex.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListTokens.entry(), AddToken.entry(), RevokeToken.entry(),
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),

@@ -39,6 +39,7 @@ type Stores struct {
 	Tokens       Tokens // of the HTTP API
 	Backups      Backups
 	Memories     Memories
+	Forgetter    Forgetter
 	Contexts     Contexts // nil without a running Corebot
 	Vitals       Vitals   // nil without a running Corebot
 }

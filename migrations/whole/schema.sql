@@ -48,6 +48,7 @@
 -- has 0071_dead_notices.sql
 -- has 0073_objectives.sql
 -- has 0080_tokens.sql
+-- has 0097_forget.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -143,7 +144,7 @@ CREATE TABLE audit_events (
   args        TEXT    NOT NULL,
   duration_ms INTEGER NOT NULL,
   step_id     TEXT    NOT NULL
-, hash BLOB NOT NULL DEFAULT x'') STRICT;
+, hash BLOB NOT NULL DEFAULT x'', args_salt BLOB NOT NULL DEFAULT x'', args_sum BLOB NOT NULL DEFAULT x'') STRICT;
 CREATE TABLE mailbox (
   cursor      INTEGER PRIMARY KEY AUTOINCREMENT,
   chat_id     INTEGER NOT NULL REFERENCES chats (id),
@@ -572,6 +573,10 @@ CREATE TABLE tokens (
   revoked_at INTEGER NOT NULL DEFAULT 0 -- 0: it is in force
 ) STRICT;
 CREATE UNIQUE INDEX tokens_in_force ON tokens (name) WHERE revoked_at = 0;
+CREATE TABLE scrub (
+  id   INTEGER PRIMARY KEY,
+  zero BLOB    NOT NULL
+) STRICT;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -625,8 +630,9 @@ INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (52, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 51);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 52);

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/storage"
+)
+
+// forgetter deletes conversations from the database and from the workspaces of a home.
+type forgetter struct {
+	db   *storage.DB
+	home string
+}
+
+// Meant implements [operate.Forgetter].
+func (f forgetter) Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, error) {
+	return storage.NewForgetting(f.db).Meant(ctx, k)
+}
+
+// Forget implements [operate.Forgetter]. The folders go first: a deletion that was cut off is known by the rows that
+// are left, and begun anew.
+func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forgotten, err error) {
+	forgetting := storage.NewForgetting(f.db)
+	keys, err := forgetting.Meant(ctx, k)
+	if err != nil {
+		return gone, err
+	}
+	files := int64(0)
+	for _, k := range keys {
+		n, err := f.removeFolder(k)
+		if files += n; err != nil {
+			return corebot.Forgotten{Files: files}, fmt.Errorf("delete the folder of %s: %w", k, err)
+		}
+	}
+	gone, err = forgetting.Chat(ctx, k)
+	if gone.Files = files; err != nil {
+		return gone, err
+	}
+	if gone.Pages, err = forgetting.Scrub(ctx); err != nil {
+		return gone, err
+	}
+	checkpoints, err := storage.NewCheckpoints(f.db, storage.CheckpointOptions{})
+	if err != nil {
+		return gone, err
+	}
+	return gone, errors.Join(checkpoints.Empty(ctx), checkpoints.Close())
+}
+
+// ChatFolder opens the folder of a conversation in its agent's workspace. Without one it is [fs.ErrNotExist].
+func ChatFolder(home string, k corebot.Key) (*os.Root, error) {
+	root, err := os.OpenRoot(place{home, k.Agent}.workspace())
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only read
+	return root.OpenRoot(rootfs.ChatDir(k))
+}
+
+// removeFolder deletes the folder of a conversation in its agent's workspace, and counts its files. It follows no link
+// out of the workspace.
+func (f forgetter) removeFolder(k corebot.Key) (files int64, err error) {
+	root, err := os.OpenRoot(place{f.home, k.Agent}.workspace())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close() //nolint:errcheck // only read
+	dir := rootfs.ChatDir(k)
+	err = fs.WalkDir(root.FS(), dir, func(_ string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !d.IsDir() {
+			files++
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return files, root.RemoveAll(dir)
+}
+
+// Reindex implements [operate.Forgetter].
+func (f forgetter) Reindex(ctx context.Context) (int64, error) {
+	index, err := storage.NewSearchIndex(f.db, storage.SearchIndexOptions{})
+	if err != nil {
+		return 0, err
+	}
+	return index.Renew(ctx)
+}

@@ -1,0 +1,239 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// marked fills every table with what a chat can leave behind, with a mark in each text.
+func marked(t *testing.T, db *DB, chat, mark string, turns int) {
+	t.Helper()
+	k := testKey(chat)
+	big := strings.Repeat(mark+" ", 2000) // takes pages of its own
+	for i := range turns {
+		text := fmt.Sprintf("%s%d and %s", mark, i, mark)
+		if i%5 == 0 {
+			text = big
+		}
+		m := testMessage(chat, fmt.Sprintf("m%d", i))
+		m.Parts = corebot.TextPart(text)
+		m.Sender.ID = mark
+		r, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
+		must(t, errors.Join(err, r[0].Err))
+		d := claimTest(t, db)
+		ended := corebot.AuditEvent{Event: toolResult, Tool: "fs.read", Key: k, Args: `{"path":"` + mark + `"}`}
+		must(t, NewLedger(db).Record(t.Context(), d, corebot.Step{
+			Kind: corebot.StepTool, State: corebot.StepDone, Call: &corebot.ToolCall{ID: "c", Tool: "fs.read"},
+			Result: &corebot.ToolResult{Content: text},
+		}, ended))
+		reply := outboundTest(chat, fmt.Sprintf("r%d", i))
+		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
+			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+			History: []corebot.HistoryEntry{
+				{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart(text), Name: mark, At: time.Now()},
+				{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text), At: time.Now()},
+			},
+		}))
+		reply.Parts = corebot.TextPart(text)
+		must(t, NewMailbox(db).Post(t.Context(), reply))
+	}
+	chats := NewChats(db)
+	must(t, chats.Register(t.Context(), k, true, mark))
+	must(t, chats.SetMemoryNotes(t.Context(), k, []corebot.MemoryNote{{Ends: 1, Sum: mark}}, ""))
+	who := corebot.Principal{Channel: "test", ID: mark}
+	must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who, Chat: k, Role: corebot.RoleAdmin}))
+	_, err := NewTasks(db).Create(t.Context(), corebot.Task{
+		Name: mark, Key: k, Schedule: corebot.Schedule{Kind: corebot.TaskInterval, Spec: "1h", TimeZone: "UTC"},
+		Prompt: mark, Creator: who, Context: corebot.TaskInChat, NextRun: time.Now().Add(time.Hour),
+		State: corebot.TaskActive,
+	}, corebot.TaskLimits{})
+	must(t, err)
+	_, err = NewVersions(db, corebot.VersionLimits{PerChat: 9, Bytes: 1 << 20}).Keep(t.Context(), corebot.FileVersion{
+		Key: k, MessageID: "m0", Principal: who, Path: mark, Data: []byte(big),
+	})
+	must(t, err)
+	for _, q := range []string{
+		`INSERT INTO summaries (chat_id, session, through, text, model, at) SELECT id, 1, 1, ?1, '', 1 FROM chats
+			WHERE chat = ?2`,
+		`INSERT INTO approval_rules (agent, channel, account, chat, thread, principal, session, beyond, binding,
+			request, created_at, created_by) VALUES ('main', 'test', '', ?2, '', ?1, 0, 0, ?1, 1, 1, ?1)`,
+		`INSERT INTO usage_days (day, agent, key, channel, account, sender, model, turns, input, output, cache_read,
+			cache_write, cost, unpriced, estimated) VALUES ('2026-01-01', 'main', 'main:test::' || ?2, 'test', '', ?1,
+			'model', 1, 5, 7, 0, 0, 9, 0, 0)`,
+		`INSERT INTO dead_notices VALUES ('main', 'test', '', ?2, '', ?1, 1, 1, ?1, ?1, 1, 1)`,
+		`INSERT INTO file_charges VALUES ('main:test::' || ?2, 'test', '', ?1, 1, 1)`,
+	} {
+		sideQuery(t, db.path, q, mark, chat)
+	}
+}
+
+// holds names the files below a directory that have a text in them, in any letters.
+func holds(t *testing.T, dir, text string) (files []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if n := bytes.Count(bytes.ToLower(data), []byte(strings.ToLower(text))); n > 0 {
+			files = append(files, fmt.Sprintf("%s %d times", d.Name(), n))
+		}
+		return err
+	}))
+	return files
+}
+
+// A large chat leaves free pages behind, and a small one leaves its terms in the index of the others.
+func TestOfADeletedChatNoByteIsLeft(t *testing.T) {
+	for name, turns := range map[string]int64{"large": 300, "small": 3} {
+		t.Run(name, func(t *testing.T) { deletedTest(t, turns) })
+	}
+}
+
+func deletedTest(t *testing.T, turns int64) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	marked(t, db, "stays", "quokka", 100)
+	marked(t, db, "gone", "wombat", int(turns))
+	marked(t, db, "later", "numbat", 30)
+	index, err := NewSearchIndex(db, SearchIndexOptions{})
+	must(t, err)
+	must(t, index.CatchUp(t.Context()))
+	f, k := NewForgetting(db), testKey("gone")
+	before := wholeTrail(t, db)
+
+	publishTest(t, db, "gone", "waits")
+	if _, err := f.Chat(t.Context(), k); !errors.Is(err, corebot.ErrInvalid) {
+		t.Fatalf("with a message that waits it is %v", err)
+	}
+	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+	}))
+
+	gone, err := f.Chat(t.Context(), k)
+	must(t, err)
+	if gone.Chats != 1 || gone.Messages != turns+1 || gone.History != 2*turns || gone.Mail != turns ||
+		gone.Tasks != 1 || gone.Rules != 1 || gone.Grants != 1 || gone.Versions != 1 || gone.Arguments < turns ||
+		gone.KeptArguments != 0 {
+		t.Errorf("deleted were %+v", gone)
+	}
+	pages, err := f.Scrub(t.Context())
+	must(t, err)
+	if pages == 0 {
+		t.Error("no page was free")
+	}
+	checkpoints, err := NewCheckpoints(db, CheckpointOptions{Every: time.Millisecond})
+	must(t, err)
+	defer checkpoints.Close() //nolint:errcheck // of a test
+	must(t, checkpoints.Empty(t.Context()))
+
+	if left := holds(t, dir, "wombat"); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	for _, mark := range []string{"quokka", "numbat"} {
+		if len(holds(t, dir, mark)) == 0 {
+			t.Errorf("%s is gone, too", mark)
+		}
+	}
+	wantWhole(t, db)
+	if trail := wholeTrail(t, db); trail.Events != before.Events+2 || trail.Emptied != gone.Arguments {
+		t.Errorf("the trail is %+v, and was %+v", trail, before)
+	}
+	if got := sideQuery(t, dir, `SELECT key, sender, input, output FROM usage_days WHERE input > 0 ORDER BY key`); len(
+		got) != 3 || got[0] != "main:deleted::deleted||5|7" {
+		t.Errorf("usage is %v", got)
+	}
+	if _, err := f.Chat(t.Context(), k); !errors.Is(err, corebot.ErrNotFound) {
+		t.Errorf("a second time it is %v", err)
+	}
+	usedTest(t, db, "gone", "m0") // its old id is new
+	if n := sideQuery(t, dir, `SELECT COUNT(*) FROM history h JOIN chats c ON c.id = h.chat_id
+		WHERE c.chat = 'gone'`); n[0] != "2" {
+		t.Errorf("the new chat has %s entries", n[0])
+	}
+}
+
+func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	k := testKey("gone")
+	thread := k
+	thread.Thread = "7"
+	child := corebot.Key{Agent: k.Agent, Channel: corebot.JobChannel, Account: "test:", Chat: "gone", Thread: "3:"}
+	ofThread := child
+	ofThread.Thread = "4:7"
+	asked := corebot.AskedFrom(k, "helper")
+	others := []corebot.Key{
+		testKey("gone2"),
+		{Agent: "helper", Channel: "test", Chat: "gone"},
+		{Agent: k.Agent, Channel: corebot.JobChannel, Account: "test:", Chat: "gone2", Thread: "3:"},
+		corebot.AskedFrom(testKey("gone2"), "helper"),
+	}
+	own := []corebot.Key{k, thread, child, ofThread, asked}
+	for _, k := range slices.Concat(own, others) {
+		m := testMessage("", "m")
+		m.Key = k
+		r, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
+		must(t, errors.Join(err, r[0].Err))
+		must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
+			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		}))
+	}
+	meant := func(k corebot.Key) (all []string) {
+		t.Helper()
+		keys, err := NewForgetting(db).Meant(t.Context(), k)
+		must(t, err)
+		for _, k := range keys {
+			all = append(all, k.String())
+		}
+		slices.Sort(all)
+		return all
+	}
+	spelled := func(keys ...corebot.Key) (all []string) {
+		for _, k := range keys {
+			all = append(all, k.String())
+		}
+		slices.Sort(all)
+		return all
+	}
+	if got, want := meant(k), spelled(own...); !slices.Equal(got, want) {
+		t.Errorf("the chat means %v, want %v", got, want)
+	}
+	if got, want := meant(thread), spelled(thread, ofThread); !slices.Equal(got, want) {
+		t.Errorf("the thread means %v, want %v", got, want)
+	}
+	if gone, err := NewForgetting(db).Chat(t.Context(), k); err != nil || gone.Messages != 5 {
+		t.Errorf("deleted were %+v: %v", gone, err)
+	}
+	if n := count(t, db.path, "message_life"); n != len(others) {
+		t.Errorf("%d lives are left, want %d", n, len(others))
+	}
+	wantWhole(t, db)
+}
+
+// Whoever adds a table says here what a deleted chat leaves in it.
+func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
+	emptied := strings.Fields(`approval_rules approvals audit_events chats dead_notices execution_steps file_charges
+		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
+		summaries task_runs tasks usage_days waits`)
+	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls goose_db_version history_indexed
+		mcp_servers mcp_tools message_parked message_queue objective_alarms objective_cursors objective_minutes
+		pairing_failures scrub store tokens totals`)
+	db := openTest(t, t.TempDir())
+	for _, name := range sideQuery(t, db.path, `SELECT name FROM sqlite_schema WHERE type = 'table'
+		AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'history_terms_%'`) {
+		if !slices.Contains(emptied, name) && !slices.Contains(without, name) {
+			t.Errorf("storage/forget.go does not know the table %s: delete a chat's rows there, or say here that it "+
+				"has nothing of a chat", name)
+		}
+	}
+}
