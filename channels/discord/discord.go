@@ -27,7 +27,9 @@ type Settings struct {
 const standardURL = "https://discord.com/api/v10"
 
 // tokens is the form of a token: the id of the bot, a time and a signature.
-var tokens = regexp.MustCompile(`^[A-Za-z0-9_-]{17,40}\.[A-Za-z0-9_-]{4,20}\.[A-Za-z0-9_-]{20,100}$`)
+var tokens = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_-]{17,40}\.[A-Za-z0-9_-]{4,20}\.[A-Za-z0-9_-]{20,100}$`)
+})
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {
@@ -35,7 +37,7 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(errors.New("token is empty"),
 			"docs/channels.md says how to make a bot; keep its token in a file and set token to file:discord.token")
 	}
-	if !tokens.MatchString(s.Token) {
+	if !tokens().MatchString(s.Token) {
 		return corebot.WithHint(errors.New("token has not the form of a bot's token"),
 			"copy the token of the page Bot in the developer portal, without the word Bot; it is not the client secret")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -33,7 +34,7 @@ func recipientOf(k corebot.Key) (to recipient, err error) {
 		return to, fmt.Errorf("%w: IRC has no threads", corebot.ErrInvalid)
 	case isChannel(k.Chat):
 		return recipient{channel: k.Chat}, nil
-	case known && isNick(account) || known && accountShape.MatchString(account):
+	case known && isNick(account) || known && accountShape().MatchString(account):
 		return recipient{account: account}, nil
 	case stranger && isNick(nick) && strings.Contains(address, "@"):
 		return recipient{nick: nick, userAtHost: address}, nil
@@ -44,7 +45,9 @@ func recipientOf(k corebot.Key) (to recipient, err error) {
 }
 
 // accountShape is what an account can look like whose name is no nick.
-var accountShape = regexp.MustCompile(`^[^\s,:!*@]{1,100}$`)
+var accountShape = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[^\s,:!*@]{1,100}$`)
+})
 
 // Send shows one line: the beginning of the text, as much as fits. The receipt says how far that is.
 func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {

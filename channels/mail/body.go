@@ -145,7 +145,7 @@ func (c content) text() string {
 		all = pageText([]byte(c.page))
 	}
 	all = runes.Head(strings.ReplaceAll(all, "\r\n", "\n"), maxText)
-	if forwarded.MatchString(all) {
+	if forwarded().MatchString(all) {
 		return strings.TrimSpace(all)
 	}
 	return own(all)

@@ -7,6 +7,7 @@ import (
 	netmail "net/mail"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/net/html/charset"
@@ -124,13 +125,15 @@ type address struct{ local, domain string }
 
 func (a address) String() string { return a.local + "@" + a.domain }
 
-var addresses = regexp.MustCompile(
-	`^([a-z0-9!#$%&'*+/=?^_{|}~\x60-]+(?:\.[a-z0-9!#$%&'*+/=?^_{|}~\x60-]+)*)@([a-z0-9-]+(?:\.[a-z0-9-]+)*)$`)
+var addresses = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9!#$%&'*+/=?^_{|}~\x60-]+(?:\.[a-z0-9!#$%&'*+/=?^_{|}~\x60-]+)*)` +
+		`@([a-z0-9-]+(?:\.[a-z0-9-]+)*)$`)
+})
 
 // parseAddress reads an address without a name. Quoted local parts, and addresses outside of ASCII, are nobody's here:
 // two programs would read them in two ways.
 func parseAddress(s string) (a address, ok bool) {
-	m := addresses.FindStringSubmatch(strings.ToLower(s))
+	m := addresses().FindStringSubmatch(strings.ToLower(s))
 	if m == nil || len(s) > 254 || len(m[1]) > 64 {
 		return a, false
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/corebot/corebot"
 )
@@ -51,10 +52,12 @@ func (n names) sentTo(id, recipient string) bool {
 }
 
 // messageIDs are ids that Corebot takes as they are. Others are replaced by their hash.
-var messageIDs = regexp.MustCompile(`<[!-;=?-~]{1,250}>`)
+var messageIDs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`<[!-;=?-~]{1,250}>`)
+})
 
 // idsIn are the Message-IDs in a field, in order. No more than max are looked for.
-func idsIn(field string, max int) []string { return messageIDs.FindAllString(field, max) }
+func idsIn(field string, max int) []string { return messageIDs().FindAllString(field, max) }
 
 // hashed is an id for what has none that can be used.
 func hashed(text []byte) string {
@@ -64,5 +67,5 @@ func hashed(text []byte) string {
 
 // isMessageID says whether an id names a mail on the network, and not only in Corebot.
 func isMessageID(id string) bool {
-	return messageIDs.FindString(id) == id && id != "" && !strings.HasPrefix(id, "<sha256.")
+	return messageIDs().FindString(id) == id && id != "" && !strings.HasPrefix(id, "<sha256.")
 }

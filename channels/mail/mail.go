@@ -48,7 +48,9 @@ func standard() Settings {
 }
 
 // authservIDs are names that a server can have in Authentication-Results.
-var authservIDs = regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}$`)
+var authservIDs = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}$`)
+})
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {
@@ -71,7 +73,7 @@ func (s Settings) Validate() error {
 	switch {
 	case s.AuthServID == "" && s.Unverified != unverifiedStranger:
 		return corebot.WithHint(errors.New("authserv_id is empty, so no sender could be verified"), authservHint)
-	case s.AuthServID != "" && !authservIDs.MatchString(s.AuthServID):
+	case s.AuthServID != "" && !authservIDs().MatchString(s.AuthServID):
 		return corebot.WithHint(fmt.Errorf("authserv_id %q is no name of a server", s.AuthServID), authservHint)
 	case s.Folder == "" || strings.ContainsAny(s.Folder+s.Sent, "\r\n\x00*%"):
 		return fmt.Errorf("folder %q and sent %q must be names of folders", s.Folder, s.Sent)

@@ -3,17 +3,24 @@ package mail
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 var (
 	// attribution is the line above a quote, such as "On Monday, Ann wrote:", in any language.
 	attribution = regexp.MustCompile(`:\s*$`)
 	// original is the line above an old mail that is not quoted.
-	original = regexp.MustCompile(`(?i)^\s*(-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|` +
-		`mensaje original|messaggio originale)\s*-{2,}|_{20,})\s*$`)
-	headLine  = regexp.MustCompile(`(?i)^\s*\*?(from|von|de|da|sent|gesendet|date|datum|to|an|subject|betreff)\*?\s?:`)
-	forwarded = regexp.MustCompile(`(?im)^\s*(-{2,}\s*forwarded message\s*-{2,}|begin forwarded message:|` +
-		`-{2,}\s*weitergeleitete nachricht\s*-{2,})`)
+	original = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^\s*(-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|` +
+			`mensaje original|messaggio originale)\s*-{2,}|_{20,})\s*$`)
+	})
+	headLine = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^\s*\*?(from|von|de|da|sent|gesendet|date|datum|to|an|subject|betreff)\*?\s?:`)
+	})
+	forwarded = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?im)^\s*(-{2,}\s*forwarded message\s*-{2,}|begin forwarded message:|` +
+			`-{2,}\s*weitergeleitete nachricht\s*-{2,})`)
+	})
 )
 
 // own is what the sender of a mail has written himself: the text without the old mail below it and without the
@@ -38,7 +45,7 @@ func own(text string) string {
 func beforeOriginal(lines []string) []string {
 	isHead := make([]bool, len(lines)+6)
 	for i, line := range lines {
-		isHead[i] = len(line) < 1000 && strings.Contains(line, ":") && headLine.MatchString(line)
+		isHead[i] = len(line) < 1000 && strings.Contains(line, ":") && headLine().MatchString(line)
 	}
 	for i, line := range lines {
 		heads := 0
@@ -50,7 +57,7 @@ func beforeOriginal(lines []string) []string {
 		if heads < 2 {
 			continue
 		}
-		if original.MatchString(line) || isHead[i] && heads > 2 && (i == 0 || strings.TrimSpace(lines[i-1]) == "") {
+		if original().MatchString(line) || isHead[i] && heads > 2 && (i == 0 || strings.TrimSpace(lines[i-1]) == "") {
 			return lines[:i]
 		}
 	}

@@ -151,7 +151,7 @@ func (c *Channel) content(h header, body []byte, got fetched, in *channels.Incom
 	said := readBody(h, body)
 	text := said.text()
 	subject := words(h.text("subject"))
-	if forwarded.MatchString(text) || strings.HasPrefix(strings.ToLower(subject), "fwd:") ||
+	if forwarded().MatchString(text) || strings.HasPrefix(strings.ToLower(subject), "fwd:") ||
 		strings.HasPrefix(strings.ToLower(subject), "fw:") {
 		in.Envelope.Forwarded = true
 	}

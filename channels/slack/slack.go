@@ -25,17 +25,21 @@ type Settings struct {
 const standardURL = "https://slack.com/api"
 
 var (
-	botTokens = regexp.MustCompile(`^xoxb-[A-Za-z0-9-]{10,300}$`)
-	appTokens = regexp.MustCompile(`^xapp-[A-Za-z0-9-]{10,300}$`)
+	botTokens = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^xoxb-[A-Za-z0-9-]{10,300}$`)
+	})
+	appTokens = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^xapp-[A-Za-z0-9-]{10,300}$`)
+	})
 )
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {
-	if !botTokens.MatchString(s.Token) {
+	if !botTokens().MatchString(s.Token) {
 		return corebot.WithHint(errors.New("token has not the form of a bot token, xoxb-…"),
 			"copy the Bot User OAuth Token of the app; keep it in a file and set token to file:slack.token")
 	}
-	if !appTokens.MatchString(s.AppToken) {
+	if !appTokens().MatchString(s.AppToken) {
 		return corebot.WithHint(errors.New("app_token has not the form of an app token, xapp-…"),
 			"make an app-level token with the scope connections:write, and set app_token to file:slack.app_token")
 	}
@@ -154,12 +158,14 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 }
 
 var (
-	ids    = regexp.MustCompile(`^[A-Z0-9]{2,40}$`)
+	ids = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Z0-9]{2,40}$`)
+	})
 	stamps = regexp.MustCompile(`^[0-9]{1,12}\.[0-9]{6}$`)
 )
 
 // isID says whether a text is an id of a user, a channel or a workspace; isStamp whether it names a message.
-func isID(s string) bool    { return ids.MatchString(s) }
+func isID(s string) bool    { return ids().MatchString(s) }
 func isStamp(s string) bool { return stamps.MatchString(s) }
 
 // link asks for the address of a socket.

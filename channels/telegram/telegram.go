@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -27,7 +28,9 @@ const (
 )
 
 // tokens is the form of a token: the bot's id and a secret.
-var tokens = regexp.MustCompile(`^([0-9]{1,18}):[A-Za-z0-9_-]{20,200}$`)
+var tokens = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{1,18}):[A-Za-z0-9_-]{20,200}$`)
+})
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {
@@ -35,7 +38,7 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(errors.New("token is empty"),
 			"ask @BotFather on Telegram for a bot; keep its token in a file and set token to file:telegram.token")
 	}
-	if !tokens.MatchString(s.Token) {
+	if !tokens().MatchString(s.Token) {
 		return corebot.WithHint(errors.New("token has not the form of a bot's token, NUMBER:SECRET"),
 			"copy the whole line that @BotFather gave, such as 123456:AA…")
 	}
@@ -88,7 +91,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 		},
 		poll: s.Poll, site: site,
 	}
-	_, err := fmt.Sscan(tokens.FindStringSubmatch(s.Token)[1], &c.id)
+	_, err := fmt.Sscan(tokens().FindStringSubmatch(s.Token)[1], &c.id)
 	return c, err
 }
 

@@ -191,7 +191,7 @@ func measureProgram(ctx context.Context, model *bench.Endpoint, lines io.Writer,
 		return report, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	growHeap()
+	growHeap(heapGrowth)
 	program := bench.Program{
 		Webhook: "http://" + a.WebhookAddr(), Token: settings.Webhook.Token.Reveal(),
 		Metrics: "http://" + a.ObservabilityAddr() + "/metrics", Model: model,

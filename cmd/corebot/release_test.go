@@ -85,3 +85,17 @@ func TestHelpShowsCompletion(t *testing.T) {
 		t.Errorf("help says (%v):\n%s", err, out.String())
 	}
 }
+
+// TestOnlyCommandsThatEndInAMomentLetGarbageLie: a daemon collects as its figures of memory say.
+func TestOnlyCommandsThatEndInAMomentLetGarbageLie(t *testing.T) {
+	root := newRoot()
+	for path, want := range map[string]bool{
+		"serve": true, "chat": true, "mcp serve": true, "bench turn": true, "demo": true, "isolation-worker": true,
+		"isolation-tool": true, "send": false, "dlq list": false, "db backup": false,
+	} {
+		cmd, _, err := root.Find(strings.Fields(path))
+		if err != nil || cmd.CommandPath() != "corebot "+path || stays(cmd) != want {
+			t.Errorf("%s is %s, which stays: %v (%v)", path, cmd.CommandPath(), stays(cmd), err)
+		}
+	}
+}

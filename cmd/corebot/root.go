@@ -25,7 +25,15 @@ type shell struct {
 	reader *app.Reader // made when something is to be read first
 }
 
-func newRoot() *cobra.Command { return newRootOn(os.Stdout, os.Stderr) }
+func newRoot() *cobra.Command {
+	root := newRootOn(os.Stdout, os.Stderr)
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if !stays(cmd) {
+			growHeap(commandGrowth)
+		}
+	}
+	return root
+}
 
 // newRootOn is the program with other outputs.
 func newRootOn(out, errOut io.Writer) *cobra.Command {

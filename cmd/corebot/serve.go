@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/sdnotify"
+	"github.com/corebot/corebot/tools/isolation"
 )
 
 func newServe(s *shell) *cobra.Command {
@@ -63,7 +65,7 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			signal.Notify(hangups, syscall.SIGHUP)
 			defer signal.Stop(hangups)
 			go a.ReloadOn(cmd.Context(), hangups)
-			growHeap()
+			growHeap(heapGrowth)
 			return a.Run(cmd.Context())
 		},
 	}
@@ -76,10 +78,27 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 // for forty more (docs/performance.md).
 const heapGrowth = 200
 
-// growHeap sets the collector for a daemon that has started: what the start leaves is collected as usual. GOGC, where
-// it is set, says it instead.
-func growHeap() {
+// commandGrowth is the same for a command that ends in a moment: collecting its garbage takes a sixth of its processor
+// time, and the memory is free again at its end.
+const commandGrowth = 400
+
+// growHeap sets the collector. A daemon asks for it after its start: what the start leaves is collected as usual. GOGC,
+// where it is set, says it instead.
+func growHeap(percent int) {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
+		debug.SetGCPercent(percent)
 	}
+}
+
+// stay are the commands that run for long, or that measure.
+var stay = []string{"serve", "chat", "bench", "demo", isolation.WorkerCommand, isolation.ToolCommand}
+
+// stays says whether a command, or one that it belongs to, runs for long.
+func stays(cmd *cobra.Command) bool {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if slices.Contains(stay, cmd.Name()) {
+			return true
+		}
+	}
+	return false
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -85,8 +86,12 @@ const (
 )
 
 var (
-	treePath = regexp.MustCompile(`^(?:data/files|workspace|agents/[a-z0-9][a-z0-9-]{0,31}/workspace)$`)
-	textPath = regexp.MustCompile(`^(?:corebot\.(?:ya?ml|toml|json)|(?:agents/[a-z0-9][a-z0-9-]{0,31}/)?\.mcp\.json)$`)
+	treePath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:data/files|workspace|agents/[a-z0-9][a-z0-9-]{0,31}/workspace)$`)
+	})
+	textPath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:corebot\.(?:ya?ml|toml|json)|(?:agents/[a-z0-9][a-z0-9-]{0,31}/)?\.mcp\.json)$`)
+	})
 )
 
 // partOf gives the part that a path belongs to, and the directory of a tree.
@@ -94,11 +99,11 @@ func partOf(name string) (p part, tree string) {
 	if name == DatabasePath {
 		return partDatabase, ""
 	}
-	if textPath.MatchString(name) {
+	if textPath().MatchString(name) {
 		return partText, ""
 	}
 	for tree = path.Dir(name); tree != "."; tree = path.Dir(tree) {
-		if treePath.MatchString(tree) {
+		if treePath().MatchString(tree) {
 			return partTree, tree
 		}
 	}
@@ -187,7 +192,7 @@ func (m *Manifest) take(fields map[string]json.RawMessage) error {
 		return errors.New("it does not say what it is")
 	}
 	for _, tree := range m.Trees {
-		if !treePath.MatchString(tree) {
+		if !treePath().MatchString(tree) {
 			return fmt.Errorf("%q is no directory of a backup", tree)
 		}
 	}
