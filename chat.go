@@ -48,7 +48,7 @@ func ParseChatAccess(s string) (ChatAccess, error) {
 	return "", fmt.Errorf("%w: access %q: want allow or deny", ErrInvalid, s)
 }
 
-// MemoryNote says where a piece of a chat's memory page came from. The pieces of a page follow one another.
+// MemoryNote says where a piece of a memory page came from. The pieces of a page follow one another.
 type MemoryNote struct {
 	Ends      int       `json:"ends"` // where the piece ends, in bytes of the page
 	Sum       string    `json:"sum"`  // SHA-256 of the page up to there, in hexadecimal digits
@@ -56,6 +56,7 @@ type MemoryNote struct {
 	MessageID string    `json:"messageId,omitempty"` // of the turn that wrote the piece
 	Taint     string    `json:"taint,omitempty"`     // what others can have had a hand in; empty: nothing
 	Trusted   bool      `json:"trusted,omitempty"`   // the operator stands for the piece, whoever wrote it
+	Chat      string    `json:"chat,omitempty"`      // of a page that several chats share: whose turn wrote the piece
 	At        time.Time `json:"at"`
 }
 

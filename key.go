@@ -80,6 +80,12 @@ func (k Key) Validate() error {
 	return nil
 }
 
+// InChannel names what all chats of one account of a channel share for an agent. It is the key of no chat.
+func (k Key) InChannel() Key { return Key{Agent: k.Agent, Channel: k.Channel, Account: k.Account} }
+
+// OfAgent names what all chats of an agent share. It is the key of no chat.
+func (k Key) OfAgent() Key { return Key{Agent: k.Agent} }
+
 var (
 	errNameTooLong = fmt.Errorf("is longer than %d bytes", MaxKeyField)
 	errNameUTF8    = errors.New("is not valid UTF-8")

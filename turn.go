@@ -244,7 +244,16 @@ type Summary struct {
 	Text    string    `json:"text"`
 	Model   string    `json:"model,omitempty"` // the model that wrote it; empty: an extract, made without a model
 	At      time.Time `json:"at"`
+	From    time.Time `json:"from,omitzero"` // when the first message was said that it covers
+	To      time.Time `json:"to,omitzero"`   // and the last
 	Sources
+}
+
+// SummaryRange selects summaries of a chat: by the numbers of their sessions, and by when their messages were said. A
+// zero field bounds nothing.
+type SummaryRange struct {
+	FirstSession, LastSession int64
+	From, To                  time.Time
 }
 
 // Sources says whose words a summary is made of, an earlier summary included.

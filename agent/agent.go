@@ -89,7 +89,8 @@ type Notes interface {
 	Page(path string) pages.Page
 	// Skills is the index of the skills and the pages that are always there.
 	Skills() pages.Page
-	// ChatMemory is the page of a chat's memory in pieces, and what is missing of it and why.
+	// ChatMemory is the page of memory of a chat, or of [corebot.Key.InChannel], in pieces, and what is missing of it
+	// and why.
 	ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string)
 }
 

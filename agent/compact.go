@@ -81,7 +81,10 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	fault.Point("summary", "after")
 	s := corebot.Summary{
 		Session: session, Through: through, Text: text, Model: answer.Model, At: time.Now(),
-		Sources: t.sources(older),
+		From: t.past.summary.From, To: lastSaid(older[0]), Sources: t.sources(older),
+	}
+	if t.past.summary.Through == 0 {
+		s.From = older[len(older)-1].entries[0].At
 	}
 	step := corebot.Step{
 		Position: t.position, Kind: corebot.StepSummary, State: corebot.StepDone,
@@ -96,6 +99,9 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	t.metrics.compacted(s)
 	return nil
 }
+
+// lastSaid is when the last entry of a turn was said.
+func lastSaid(p pastTurn) time.Time { return p.entries[len(p.entries)-1].At }
 
 // sources says whose words a summary of the turns, and of the summary before them, is made of. Somebody else may have
 // spoken in turns that were not read.

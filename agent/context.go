@@ -42,7 +42,7 @@ func (t *turn) contextUse(ctx context.Context) (corebot.ContextUse, error) {
 		c.CompactsAt = max(1, room-t.opts.Compaction.ReserveTokens)
 	}
 	skills, memory := t.count(now[skillsAt].String()), t.count(now[memoryAt].String())
-	chatMemory := t.count(t.chatMemory(ctx))
+	chatMemory := t.count(t.pagesOfMemory(ctx))
 	add := func(name string, tokens int, note string) {
 		if tokens > 0 {
 			c.Parts = append(c.Parts, corebot.ContextPart{Name: name, Tokens: tokens, Note: note})

@@ -143,7 +143,7 @@ func (t *turn) situation(ctx context.Context, undelivered []corebot.Life, open s
 	for _, reply := range undelivered {
 		b.WriteString(notDelivered(reply))
 	}
-	b.WriteString(t.chatMemory(ctx))
+	b.WriteString(t.pagesOfMemory(ctx))
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
 }
 
@@ -203,11 +203,20 @@ func ofTask(e *corebot.Errand) string {
 		"asks; your answer goes to this chat\n", e.Task, name, e.Due.Format(time.RFC1123Z))
 }
 
-// chatMemory is what the turn is shown of the chat's memory, and what is missing of it: the model can mend that. Text
-// that others can have written stands only in a turn that is tainted anyway. Any other turn learns how much there is of
-// it: it can read the text if it needs to, and is tainted then.
-func (t *turn) chatMemory(ctx context.Context) string {
-	pieces, leftOut := t.notes.ChatMemory(ctx, t.who.Key)
+// pagesOfMemory is what the turn is shown of the chat's memory, and of the memory that the chats of its channel share.
+func (t *turn) pagesOfMemory(ctx context.Context) string {
+	room := t.room / memoryShare
+	return t.pageOfMemory(ctx, t.who.Key, "chat", &room) + t.pageOfMemory(ctx, t.who.Key.InChannel(), "channel", &room)
+}
+
+// pageOfMemory is what the turn is shown of one page, and what is missing of it: the model can mend that. Text that
+// others can have written stands only in a turn that is tainted anyway. Any other turn learns how much there is of it:
+// it can read the text if it needs to, and is tainted then.
+func (t *turn) pageOfMemory(ctx context.Context, k corebot.Key, scope string, room *int) string {
+	pieces, leftOut := t.notes.ChatMemory(ctx, k)
+	if len(pieces) == 0 && leftOut == "" {
+		return ""
+	}
 	var own, others strings.Builder
 	apart := pieces[:0:0]
 	for _, p := range pieces {
@@ -218,28 +227,27 @@ func (t *turn) chatMemory(ctx context.Context) string {
 		others.WriteString(p.Text)
 		apart = append(apart, p)
 	}
-	room := t.room / memoryShare
 	text := func(title, body string) string {
-		if body = strings.TrimSpace(body); body == "" || room <= 0 {
+		if body = strings.TrimSpace(body); body == "" || *room <= 0 {
 			return ""
 		}
-		if len(body) > room {
-			body = t.clip(body, room)
+		if len(body) > *room {
+			body = t.clip(body, *room)
 		}
-		room -= t.count(body)
+		*room -= t.count(body)
 		return title + ":\n" + body + "\n"
 	}
-	shown := text("memory of this chat", own.String())
+	shown := text("memory of this "+scope, own.String())
 	switch {
 	case blank(others.String()):
 	case t.who.Taint != "":
-		shown += text("memory of this chat that others can have written", others.String())
+		shown += text("memory of this "+scope+" that others can have written", others.String())
 	default:
-		shown += fmt.Sprintf("memory of this chat that is kept apart: %d lines are not shown, because others can have "+
-			"written them; memory.read with scope chat shows them\n", memory.Lines(apart))
+		shown += fmt.Sprintf("memory of this %s that is kept apart: %d lines are not shown, because others can have "+
+			"written them; memory.read with scope %[1]s shows them\n", scope, memory.Lines(apart))
 	}
 	if leftOut != "" {
-		shown += "memory of this chat that is missing: " + oneLine(leftOut) + "\n"
+		shown += "memory of this " + scope + " that is missing: " + oneLine(leftOut) + "\n"
 	}
 	return shown
 }

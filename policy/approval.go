@@ -91,7 +91,7 @@ func (p *Policy) NeedsApproval(tool string, d Decision, w Weight) (rule string) 
 // copied from a page. So can a file of a directory that the operator has opened: projects hold what strangers wrote.
 func OperatorsText(t Target) bool {
 	if t.Path == "" {
-		return t.Scope == ScopeGlobal
+		return t.global()
 	}
 	path, err := rootfs.Clean(t.Path)
 	return err == nil && protected(path)

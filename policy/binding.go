@@ -107,7 +107,7 @@ func (p *Policy) unbindable(w Weight, s Subject) string {
 		return "others read what is answered here, and the turn has read text from outside"
 	case s.Target.Role != "" || s.Target.Bootstrap || strings.HasPrefix(s.Tool, "chat."):
 		return "roles are given one by one"
-	case s.Target.Scope == ScopeGlobal || slices.ContainsFunc(s.Target.paths(), isProtected):
+	case s.Target.global() || s.Target.Scope == ScopeChannel || slices.ContainsFunc(s.Target.paths(), isProtected):
 		return "protected files and the global memory are approved one by one"
 	case s.Target.Everywhere || s.Target.Chat != (corebot.Key{}):
 		return "calls that act on a chat are approved one by one"

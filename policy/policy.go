@@ -34,8 +34,10 @@ import (
 
 // Scopes of memory.
 const (
-	ScopeGlobal = "global" // shared by all conversations
-	ScopeChat   = "chat"   // of one conversation
+	ScopeGlobal  = "global"  // shared by all conversations of the agent
+	ScopeAgent   = "agent"   // the same
+	ScopeChannel = "channel" // shared by the conversations of one account of a channel
+	ScopeChat    = "chat"    // of one conversation
 )
 
 // Target is what a call touches. A tool fills in the fields that it knows. A rule that needs a missing field denies.
@@ -43,7 +45,7 @@ type Target struct {
 	Path  string      // a file or directory, as the caller spelled it: see [roots.List.Find]
 	From  string      // another one, which the call takes away from its place
 	Write bool        // the call changes Path
-	Scope string      // which memory: ScopeGlobal, or ScopeChat of the request's own conversation
+	Scope string      // which memory: one of the scopes, as the request's own conversation has them
 	Chat  corebot.Key // the conversation that the call acts on
 	// who sent the message that a chat command acts on, or has spoken in the session that it ends, or who gets a role
 	Sender corebot.Principal

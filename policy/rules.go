@@ -171,12 +171,18 @@ func programs() []rule {
 func memoryPages() []rule {
 	return []rule{
 		{
-			name: "memory-scope", tool: "memory.*", when: scopeUnknown, on: "a scope other than global and chat",
-			targeted: true, who: nobody, reason: "the memory scope must be global or chat",
+			name: "memory-scope", tool: "memory.*", when: scopeUnknown,
+			on: "a scope other than agent (also called global), channel and chat", targeted: true, who: nobody,
+			reason: "the memory scope must be agent, channel or chat",
 		},
 		{
 			name: "memory-global", tool: "memory.write", when: globalScope, on: "the global memory", targeted: true,
 			who: adminsEverywhere, reason: "only an admin everywhere may change the global memory",
+		},
+		{
+			name: "memory-channel", tool: "memory.write", when: channelScope,
+			on: "the memory that the conversations of an account of a channel share", targeted: true,
+			who: adminsEverywhere, reason: "only an admin everywhere may change what conversations share",
 		},
 	}
 }
@@ -442,10 +448,19 @@ func programsReachRoots(o Options, _ Request) bool { return o.Sandbox && len(o.R
 func noSandbox(o Options, _ Request) bool { return !o.Sandbox }
 
 func scopeUnknown(_ Options, r Request) bool {
-	return r.Target.Scope != ScopeGlobal && r.Target.Scope != ScopeChat
+	switch r.Target.Scope {
+	case ScopeGlobal, ScopeAgent, ScopeChannel, ScopeChat:
+		return false
+	}
+	return true
 }
 
-func globalScope(_ Options, r Request) bool { return r.Target.Scope == ScopeGlobal }
+func globalScope(_ Options, r Request) bool { return r.Target.global() }
+
+func channelScope(_ Options, r Request) bool { return r.Target.Scope == ScopeChannel }
+
+// global says whether the target is the memory of all conversations.
+func (t Target) global() bool { return t.Scope == ScopeGlobal || t.Scope == ScopeAgent }
 
 // otherChat says whether a call acts on another conversation. A call that names no conversation counts as such.
 func otherChat(_ Options, r Request) bool { return r.Target.Chat != r.Key }

@@ -35,8 +35,8 @@ var (
 	newSession  = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat     = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
-	keptByChat  = &query{`SELECT c.queue_mode, MAX(COALESCE((SELECT s.through FROM summaries s WHERE s.chat_id = c.id),
-		0),
+	keptByChat  = &query{`SELECT c.queue_mode, MAX(COALESCE((SELECT MAX(s.through) FROM summaries s
+		WHERE s.chat_id = c.id), 0),
 		COALESCE((SELECT h.seq FROM history h WHERE h.chat_id = c.id ORDER BY h.session DESC, h.seq DESC LIMIT 1), 0))
 		FROM chats c WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	setLaneMode = &query{
@@ -338,12 +338,24 @@ var (
 	putMemory = &query{`INSERT INTO memory_sources (chat_id, notes, at) VALUES (?, ?, ?)
 		ON CONFLICT (chat_id) DO UPDATE SET notes = excluded.notes, at = excluded.at`}
 	dropMemory = &query{`DELETE FROM memory_sources WHERE chat_id = ?`}
+
+	selectShared = &query{`SELECT notes FROM page_sources WHERE agent = ? AND channel = ? AND account = ?`}
+	putShared    = &query{`INSERT INTO page_sources (agent, channel, account, notes, at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (agent, channel, account) DO UPDATE SET notes = excluded.notes, at = excluded.at`}
+	dropShared = &query{`DELETE FROM page_sources WHERE agent = ? AND channel = ? AND account = ?`}
 )
 
-// MemoryNotes tells where the pieces of a chat's memory page came from, in the order of the page.
+// shared says whether a key names a page that several chats share: see [corebot.Key.InChannel].
+func shared(k corebot.Key) bool { return k.Chat == "" }
+
+// MemoryNotes tells where the pieces of a memory page came from, in the order of the page. The key is a chat's, or that
+// of a page that chats share.
 func (c *Chats) MemoryNotes(ctx context.Context, k corebot.Key) (notes []corebot.MemoryNote, err error) {
-	text := ""
-	found, err := c.db.reader.one(ctx, selectMemory, []any{&text}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	text, of, args := "", selectMemory, keyArgs(k)
+	if shared(k) {
+		of, args = selectShared, args[:3]
+	}
+	found, err := c.db.reader.one(ctx, of, []any{&text}, args...)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -353,22 +365,26 @@ func (c *Chats) MemoryNotes(ctx context.Context, k corebot.Key) (notes []corebot
 	return notes, nil
 }
 
-// SetMemoryNotes replaces what is stored of a chat's memory page. A change that is no call of a tool names the event
-// of the audit.
+// SetMemoryNotes replaces what is stored of a memory page. A change that is no call of a tool names the event of the
+// audit.
 func (c *Chats) SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, event string) error {
 	text, err := encode(notes)
 	if err != nil {
 		return err
 	}
 	return c.db.write(ctx, "memory", func(t *tx) error {
-		chat, err := chatTx(t, k)
-		if err != nil {
-			return err
+		put, drop, args := putShared, dropShared, keyArgs(k)[:3]
+		if !shared(k) {
+			chat, err := chatTx(t, k)
+			if err != nil {
+				return err
+			}
+			put, drop, args = putMemory, dropMemory, []any{chat.ID}
 		}
 		if len(notes) == 0 {
-			_, err = t.exec(dropMemory, chat.ID)
+			_, err = t.exec(drop, args...)
 		} else {
-			_, err = t.exec(putMemory, chat.ID, text, t.now)
+			_, err = t.exec(put, append(args, text, t.now)...)
 		}
 		if err != nil || event == "" {
 			return err

@@ -243,18 +243,40 @@ func historyBefore(c *prepared, k corebot.Key, after int64, before place) (rows 
 }
 
 var (
-	selectSummary = &query{`SELECT s.session, s.through, s.text, s.model, s.at, s.sender, s.others, s.outside
-		FROM summaries s
+	selectSummary = &query{`SELECT ` + summaryColumns + ` FROM summaries s
 		JOIN chats c ON c.id = s.chat_id AND c.session = s.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	// A summary that reaches no further than the stored one changes nothing.
-	putSummary = &query{`INSERT INTO summaries (chat_id, session, through, text, model, at, sender, others, outside)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (chat_id) DO UPDATE SET session = excluded.session, through = excluded.through,
+	putSummary = &query{`INSERT INTO summaries (chat_id, session, through, text, model, at, sender, others, outside,
+		began_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (chat_id, session) DO UPDATE SET through = excluded.through,
 		text = excluded.text, model = excluded.model, at = excluded.at, sender = excluded.sender,
-		others = excluded.others, outside = excluded.outside
-		WHERE (excluded.session, excluded.through) > (summaries.session, summaries.through)`}
+		others = excluded.others, outside = excluded.outside, ended_at = excluded.ended_at
+		WHERE excluded.through > summaries.through`}
+	// Ranges of sessions and times both have to hold; a zero bounds nothing.
+	summariesWithin = &query{`SELECT ` + summaryColumns + ` FROM summaries s JOIN chats c ON c.id = s.chat_id
+		WHERE c.agent = ?1 AND c.channel = ?2 AND c.account = ?3 AND c.chat = ?4 AND c.thread = ?5
+		AND s.session >= ?6 AND (?7 = 0 OR s.session <= ?7)
+		AND CASE s.ended_at WHEN 0 THEN s.at ELSE s.ended_at END >= ?8 AND (?9 = 0 OR s.began_at <= ?9)
+		ORDER BY s.session DESC LIMIT ?10 + 0`}
+	dropSummaries = &query{`DELETE FROM summaries WHERE chat_id = ?`}
 )
+
+const summaryColumns = `s.session, s.through, s.text, s.model, s.at, s.sender, s.others, s.outside, s.began_at,
+	s.ended_at`
+
+// Summaries gives the summaries of a chat's sessions that a range has, the newest session first, at most limit. The
+// session in play is among them.
+func (h *History) Summaries(ctx context.Context, k corebot.Key, r corebot.SummaryRange, limit int,
+) (out []corebot.Summary, err error) {
+	args := append(keyArgs(k), r.FirstSession, r.LastSession, r.From, r.To, limit)
+	err = h.db.reader.each(ctx, summariesWithin, func(row scanner) error {
+		s, err := scanSummary(row, k)
+		out = append(out, s)
+		return err
+	}, args...)
+	return out, err
+}
 
 // Summary returns the summary of a chat's session; the zero Summary if there is none.
 func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary, err error) {
@@ -266,9 +288,16 @@ func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary
 }
 
 func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
-	err = c.each(selectSummary, func(row scanner) error {
-		return row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At}, &s.Sender.ID, &s.Others, &s.Outside)
-	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	err = c.each(selectSummary, func(row scanner) (err error) {
+		s, err = scanSummary(row, k)
+		return err
+	}, keyArgs(k)...)
+	return s, err
+}
+
+func scanSummary(row scanner, k corebot.Key) (s corebot.Summary, err error) {
+	err = row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At}, &s.Sender.ID, &s.Others, &s.Outside,
+		moment{&s.From}, moment{&s.To})
 	if s.Through > 0 && s.Sender.ID != "" {
 		s.Sender = senderIn(k, s.Sender.ID)
 	}
@@ -288,7 +317,8 @@ func (l *Ledger) Summarize(ctx context.Context, d corebot.Delivery, step corebot
 		if s.Sender.ID != "" {
 			sender = storedSender(d.Message.Key, s.Sender)
 		}
-		_, err = t.exec(putSummary, chat.ID, s.Session, s.Through, s.Text, s.Model, t.now, sender, s.Others, s.Outside)
+		_, err = t.exec(putSummary, chat.ID, s.Session, s.Through, s.Text, s.Model, t.now, sender, s.Others, s.Outside,
+			s.From, s.To)
 		return err
 	})
 }

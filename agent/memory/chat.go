@@ -14,21 +14,21 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-// The page of a chat is a file that tools, programs and people can change. A reader has to know whose text it is. So
+// A page is a file that tools, programs and people can change. A reader has to know whose text it is. So
 // [Store.Remember] stores, beside the file, where each piece came from, with the hash of the page up to the end of the
 // piece. A piece counts as what is stored of it only while the page is the same up to there. All text behind a change
 // by somebody else is of an unknown source. So no such change can forge a piece, repeat one, put one into another order
 // or take a line out of its middle.
 
-// Sources keeps where the pieces of a chat's page came from.
+// Sources keeps where the pieces of a page came from. A key is one of [Of].
 type Sources interface {
 	MemoryNotes(ctx context.Context, k corebot.Key) ([]corebot.MemoryNote, error)
-	// SetMemoryNotes replaces all that is kept of a chat. The event names a change of the operator for the audit; it is
+	// SetMemoryNotes replaces all that is kept of a page. The event names a change of the operator for the audit; it is
 	// empty for a call of a tool.
 	SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, event string) error
 }
 
-// Piece is a part of a chat's page, with where it came from.
+// Piece is a part of a page, with where it came from.
 type Piece struct {
 	Text string
 	corebot.MemoryNote
@@ -50,9 +50,9 @@ const Unknown = "it was not written by memory.write"
 // maxPieces bounds what is stored of a page.
 const maxPieces = 1_000
 
-// Pieces gives the page of a chat. Of a page over the cap it gives the beginning, and whole is false.
+// Pieces gives the page of a key. Of a page over the cap it gives the beginning, and whole is false.
 func (s *Store) Pieces(ctx context.Context, k corebot.Key) (pieces []Piece, whole bool, err error) {
-	page, err := s.root.ReadChunk(string(Chat(k)), 0, s.max)
+	page, err := s.root.ReadChunk(string(Of(k)), 0, s.max)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, true, nil
@@ -111,14 +111,15 @@ func putTogether(pieces []Piece) (page []byte, notes []corebot.MemoryNote) {
 	return page, notes
 }
 
-// Remember makes an edit of a chat's page on behalf of a turn: its sender, its message and its taint. A replacement
+// Remember makes an edit of a page on behalf of a turn: its sender, its message and its taint. A replacement
 // takes the place of text of its own kind alone. Of a clean turn that is the clean text of its sender and what the
 // operator stands for. Of any other turn it is all text that is not clean. So nothing that the turn was not shown is
-// lost. It gives how many lines of the other kind stay. The function unless is as in [Store.Change].
+// lost. It gives how many lines of the other kind stay. The page of the agent is the operator's, whoever wrote it:
+// there a replacement takes the place of everything. The function unless is as in [Store.Change].
 func (s *Store) Remember(ctx context.Context, k corebot.Key, e Edit, from corebot.MemoryNote,
 	unless func(old []byte, exists bool) error,
 ) (kept int, err error) {
-	err = s.changeChat(ctx, k, e.Text, e.limit(s.max), "", func(old []byte, exists bool) ([]Piece, error) {
+	err = s.changePage(ctx, k, e.Text, e.limit(s.max), "", func(old []byte, exists bool) ([]Piece, error) {
 		if unless != nil {
 			if err := unless(old, exists); err != nil {
 				return nil, err
@@ -161,7 +162,9 @@ func (s *Store) edited(ctx context.Context, k corebot.Key, old []byte, e Edit,
 	if err != nil {
 		return nil, err
 	}
-	if e.Replaces {
+	if e.Replaces && k == k.OfAgent() {
+		pieces = nil
+	} else if e.Replaces {
 		pieces = slices.DeleteFunc(pieces, func(p Piece) bool {
 			if from.Clean() {
 				return p.CleanFor(from.Sender)
@@ -191,14 +194,14 @@ func sameTurn(a, b corebot.MemoryNote) bool {
 		a.Trusted == b.Trusted
 }
 
-// changeChat writes a chat's page and where its pieces came from. The notes come first. A crash in between leaves
+// changePage writes a page and where its pieces came from. The notes come first. A crash in between leaves
 // the old page, and all of it that the notes do not know is of an unknown source.
-func (s *Store) changeChat(ctx context.Context, k corebot.Key, text string, limit int64, event string,
+func (s *Store) changePage(ctx context.Context, k corebot.Key, text string, limit int64, event string,
 	change func(old []byte, exists bool) ([]Piece, error),
 ) error {
 	var undo func()
 	err := s.write(text, func() error {
-		return s.root.Update(string(Chat(k)), limit, func(old []byte, exists bool) ([]byte, error) {
+		return s.root.Update(string(Of(k)), limit, func(old []byte, exists bool) ([]byte, error) {
 			pieces, err := change(old, exists)
 			if err != nil {
 				return nil, err
@@ -228,7 +231,7 @@ func Sum(pieces []Piece) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Trust has the operator stand for all of a chat's page, if it still has the fingerprint that he was shown.
+// Trust has the operator stand for all of a page, if it still has the fingerprint that he was shown.
 func (s *Store) Trust(ctx context.Context, k corebot.Key, sum string, by corebot.MemoryNote) error {
 	by.Trusted, by.Taint = true, ""
 	return s.settle(ctx, k, sum, "memory.trust", func(pieces []Piece) []Piece {
@@ -237,7 +240,7 @@ func (s *Store) Trust(ctx context.Context, k corebot.Key, sum string, by corebot
 	})
 }
 
-// Forget deletes the lines of a chat's page for which goes is true, and counts them. The page must still have the
+// Forget deletes the lines of a page for which goes is true, and counts them. The page must still have the
 // fingerprint that the operator was shown. Lines are numbered from 1. The lines that stay keep their sources.
 func (s *Store) Forget(ctx context.Context, k corebot.Key, sum string, goes func(p Piece, line int) bool) (n int,
 	err error,
@@ -263,11 +266,24 @@ func (s *Store) Forget(ctx context.Context, k corebot.Key, sum string, goes func
 	return n, err
 }
 
+// ForgetChat deletes, of a page that several chats share, the lines that the turns of one chat wrote, and counts the
+// lines. Nobody knows of which chat the lines are that people edited.
+func (s *Store) ForgetChat(ctx context.Context, page, chat corebot.Key) (n int, err error) {
+	pieces, whole, err := s.Pieces(ctx, page)
+	if err != nil || len(pieces) == 0 {
+		return 0, err
+	}
+	if !whole {
+		return 0, fmt.Errorf("forget what a chat wrote in %s: the page %w", Of(page), rootfs.ErrTooLarge)
+	}
+	return s.Forget(ctx, page, Sum(pieces), func(p Piece, _ int) bool { return p.Chat == chat.String() })
+}
+
 // settle makes a change of the operator.
 func (s *Store) settle(ctx context.Context, k corebot.Key, sum, event string,
 	change func([]Piece) []Piece,
 ) error {
-	return s.changeChat(ctx, k, "", s.max, event, func(old []byte, exists bool) ([]Piece, error) {
+	return s.changePage(ctx, k, "", s.max, event, func(old []byte, exists bool) ([]Piece, error) {
 		if !exists {
 			return nil, fmt.Errorf("the memory of %s: %w", k, corebot.ErrNotFound)
 		}

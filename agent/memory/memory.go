@@ -1,5 +1,5 @@
-// Package memory keeps the agent's memory as Markdown files of the workspace: one page for all conversations, and one
-// for each conversation. People can read and edit them.
+// Package memory keeps the agent's memory as Markdown files of the workspace: one page for all conversations, one for
+// the conversations of each account of a channel, and one for each conversation. People can read and edit them.
 //
 // Guarantees: a change is atomic and durable, and two changes of one page never lose one another (as rootfs promises
 // for its Root). Limit: a page has a cap. A change beyond the cap is refused; nothing is dropped to make room.
@@ -30,13 +30,23 @@ const FileName = "MEMORY.md"
 // Chat is the memory of one conversation.
 func Chat(k corebot.Key) Page { return Page(rootfs.ChatDir(k) + "/" + FileName) }
 
+// Of is the page of a key: of a conversation, of [corebot.Key.InChannel] or of [corebot.Key.OfAgent]. The page of an
+// account of a channel is in a directory of its own. The key of no conversation leads there, so the files of no
+// conversation reach it.
+func Of(k corebot.Key) Page {
+	if k == k.OfAgent() {
+		return Global
+	}
+	return Chat(k)
+}
+
 // DefaultMaxBytes is the cap of a page: memory rides in every prompt.
 const DefaultMaxBytes = 64 << 10
 
 // Options of a [Store]. Zero means the default.
 type Options struct {
 	MaxBytes int64   // of one page
-	Sources  Sources // of the pages of chats; nil: all text of theirs is of an unknown source
+	Sources  Sources // of the pages; nil: all text is of an unknown source
 }
 
 // Store reads and writes pages. It is safe for use by several goroutines.

@@ -96,11 +96,23 @@ func matrix() []cell {
 			"success memory-global",
 		},
 		{
+			"memory.write", `{"scope":"agent","content":"one"}`, "denied memory-global", "denied memory-global",
+			"success memory-global",
+		},
+		{
+			"memory.write", `{"scope":"channel","content":"one"}`, "denied memory-channel", "denied memory-channel",
+			"success memory-channel",
+		},
+		{"memory.write", `{"content":"one"}`, "success open", "success open", "success open"},
+		{
 			"memory.write", `{"scope":"other","content":"one"}`, "denied memory-scope", "denied memory-scope",
 			"denied memory-scope",
 		},
 		{"memory.read", `{"scope":"chat"}`, "success open", "success open", "success open"},
 		{"memory.read", `{"scope":"global"}`, "success open", "success open", "success open"},
+		{"memory.read", `{"scope":"agent"}`, "success open", "success open", "success open"},
+		{"memory.read", `{"scope":"channel"}`, "success open", "success open", "success open"},
+		{"memory.read", `{}`, "success open", "success open", "success open"},
 		{"memory.read", `{"scope":"other"}`, "denied memory-scope", "denied memory-scope", "denied memory-scope"},
 		{"memory.search", `{"query":"one"}`, "success open", "success open", "success open"},
 		{

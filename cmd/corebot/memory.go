@@ -20,16 +20,17 @@ func newMemory(s *shell) *cobra.Command {
 }
 
 func newMemoryShow(s *shell) *cobra.Command {
-	var asJSON bool
-	var agent string
+	var asJSON, sources bool
+	var agent, channel string
 	cmd := &cobra.Command{
 		Use:   "show [KEY]",
 		Short: "Print the memory of a chat and who wrote each line, or the memory of all chats",
 		Long: `Print the memory of a chat, and who wrote each line. A turn that reads an untrusted line is tainted.
-Without a chat, print the memory that every chat of the agent reads.`,
+With --channel, print the memory that all chats of an account of a channel share. Without a chat, print
+the memory that every chat of the agent reads; --sources adds who wrote each line.`,
 		Args: maybe("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && channel == "" && !sources {
 				page, err := look(s, cmd, operate.ReadGlobalMemory, operate.ByAgent{Agent: agent})
 				if err != nil {
 					return err
@@ -41,7 +42,7 @@ Without a chat, print the memory that every chat of the agent reads.`,
 					strings.TrimRight(cmp.Or(printable(page.Text), "nothing is remembered"), "\n"))
 				return err
 			}
-			_, page, err := s.memoryOf(cmd, args[0])
+			_, page, err := s.memoryOf(cmd, channel, agent, args...)
 			if err != nil {
 				return err
 			}
@@ -53,12 +54,31 @@ Without a chat, print the memory that every chat of the agent reads.`,
 	}
 	jsonFlag(cmd, &asJSON)
 	agentFlag(cmd, &agent)
+	sharedFlag(cmd, &channel)
+	cmd.Flags().BoolVar(&sources, "sources", false, "who wrote each line of the memory of all chats")
+	cmd.MarkFlagsMutuallyExclusive("channel", "sources")
 	return cmd
 }
 
-// memoryOf reads the memory of a chat.
-func (s *shell) memoryOf(cmd *cobra.Command, chat string) (k corebot.Key, page operate.MemoryPage, err error) {
-	if k, err = s.chat(cmd, chat); err != nil {
+func sharedFlag(cmd *cobra.Command, channel *string) {
+	cmd.Flags().StringVar(channel, "channel", "", "the memory of this account of a channel: KIND or KIND/ACCOUNT")
+}
+
+// memoryOf reads the memory of a chat, or of an account of a channel. If neither is named, it reads the memory of all
+// chats of an agent.
+func (s *shell) memoryOf(cmd *cobra.Command, channel, agent string, chat ...string) (k corebot.Key,
+	page operate.MemoryPage, err error,
+) {
+	switch {
+	case len(chat) > 0 && (channel != "" || agent != ""):
+		return k, page, usage(cmd, errors.New("a chat has its own memory: name it without --channel and --agent"))
+	case len(chat) > 0:
+		k, err = s.chat(cmd, chat[0])
+	default:
+		k.Agent = cmp.Or(agent, corebot.DefaultAgent)
+		k.Channel, k.Account, _ = strings.Cut(channel, "/")
+	}
+	if err != nil {
 		return k, page, err
 	}
 	page, err = look(s, cmd, operate.ReadMemory, operate.MemoryQuery{Key: k})
@@ -151,49 +171,62 @@ var memoryTable = listing[operate.MemoryLine]{
 }
 
 func newMemoryTrust(s *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:   "trust KEY FINGERPRINT",
+	var channel, agent string
+	cmd := &cobra.Command{
+		Use:   "trust [KEY] FINGERPRINT",
 		Short: "Stand for all of a chat's memory, as memory show printed it",
 		Long: `Stand for all of a chat's memory, as "corebot memory show" printed it: read it first. Turns that read
 these lines are no longer tainted by them. The fingerprint is the one that was printed; a page that
-has changed since is refused.`,
-		Args: takes("KEY", "FINGERPRINT"),
+has changed since is refused. With --channel it is the memory that all chats of an account share.`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args[1]) < shownFingerprint {
+			chat, print := args[:len(args)-1], args[len(args)-1]
+			if len(chat) == 0 && channel == "" {
+				return usage(cmd, errors.New("say whose memory: KEY or --channel"))
+			}
+			if len(print) < shownFingerprint {
 				return usage(cmd, fmt.Errorf("the fingerprint has at least %d characters", shownFingerprint))
 			}
-			key, page, err := s.memoryOf(cmd, args[0])
+			key, page, err := s.memoryOf(cmd, channel, agent, chat...)
 			if err != nil {
 				return err
 			}
 			if len(page.Pieces) == 0 {
 				return fmt.Errorf("the memory of %s: %w", page.Chat, corebot.ErrNotFound)
 			}
-			if !strings.HasPrefix(page.Fingerprint, args[1]) {
+			if !strings.HasPrefix(page.Fingerprint, print) {
 				return corebot.WithHint(fmt.Errorf("the memory of %s does not have the fingerprint %s", page.Chat,
-					oneLine(args[1], 64)), "`corebot memory show "+page.Chat+"` shows the page and its fingerprint")
+					oneLine(print, 64)), "`corebot memory show` with the same chat or channel shows the fingerprint")
 			}
 			return changeMemory(s, cmd, operate.TrustMemory,
 				operate.MemoryTrust{Key: key, Fingerprint: page.Fingerprint},
 				func(operate.Done) string { return "the memory of " + page.Chat + " is trusted as it is" })
 		},
 	}
+	sharedFlag(cmd, &channel)
+	agentFlag(cmd, &agent)
+	return cmd
 }
 
 func newMemoryForget(s *shell) *cobra.Command {
 	var lines []int
 	var all, untrusted bool
+	var channel, agent string
 	cmd := &cobra.Command{
-		Use:   "forget KEY (--line N | --untrusted | --all)",
+		Use:   "forget [KEY] (--line N | --untrusted | --all)",
 		Short: "Delete lines of a chat's memory",
 		Long: `Delete lines of a chat's memory. "corebot memory show" prints their numbers. The lines leave the file,
-and search. The audit keeps that lines were deleted, and not which. History is not changed.`,
-		Args: takes("KEY"),
+and search. The audit keeps that lines were deleted, and not which. History is not changed. With
+--channel it is the memory that all chats of an account share.`,
+		Args: maybe("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !all && !untrusted && len(lines) == 0 {
 				return usage(cmd, errors.New("say which lines: --line N, --untrusted or --all"))
 			}
-			key, page, err := s.memoryOf(cmd, args[0])
+			if len(args) == 0 && channel == "" {
+				return usage(cmd, errors.New("say whose memory: KEY or --channel"))
+			}
+			key, page, err := s.memoryOf(cmd, channel, agent, args...)
 			if err != nil {
 				return err
 			}
@@ -208,6 +241,8 @@ and search. The audit keeps that lines were deleted, and not which. History is n
 	cmd.Flags().IntSliceVar(&lines, "line", nil, "the number of a line; several: --line 2,5")
 	cmd.Flags().BoolVar(&untrusted, "untrusted", false, "all lines that memory show calls untrusted")
 	cmd.Flags().BoolVar(&all, "all", false, "all lines")
+	sharedFlag(cmd, &channel)
+	agentFlag(cmd, &agent)
 	cmd.MarkFlagsMutuallyExclusive("line", "untrusted", "all")
 	return cmd
 }

@@ -216,7 +216,7 @@ func (n *notes) sweep(log zerolog.Logger) {
 func (n *notes) Page(path string) pages.Page { return n.pages.Read(path) }
 
 func (n *notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {
-	page := n.pages.Read(string(memory.Chat(k)))
+	page := n.pages.Read(string(memory.Of(k)))
 	if page.Text == "" {
 		return nil, page.LeftOut
 	}

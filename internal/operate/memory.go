@@ -16,7 +16,8 @@ import (
 type Memories interface {
 	// GlobalMemory gives the page that every chat of an agent reads, and the path of its file.
 	GlobalMemory(ctx context.Context, agent string) (page, path string, err error)
-	// Memory gives the page of a chat; a chat without one has a page without pieces.
+	// Memory gives the page of a chat, or one that chats share: see [corebot.Key.InChannel]. Without a page, there are
+	// no pieces.
 	Memory(ctx context.Context, k corebot.Key) (MemoryPage, error)
 	// TrustMemory has a principal stand for the whole page, if the page still has the fingerprint.
 	TrustMemory(ctx context.Context, k corebot.Key, fingerprint string, by corebot.Principal) error
@@ -34,7 +35,7 @@ var (
 )
 
 type (
-	// MemoryQuery asks for the memory of a chat.
+	// MemoryQuery asks for the memory of a chat, or one that chats share.
 	MemoryQuery struct {
 		Key corebot.Key `json:"key"`
 	}
@@ -98,8 +99,8 @@ func (s *Service) ReadMemory(ctx context.Context, q MemoryQuery) (MemoryPage, er
 	return s.stores.Memories.Memory(ctx, q.Key)
 }
 
-// SearchMemory looks in the page that every chat of an agent reads, and then in the pages of the agent's chats. An
-// empty agent means all agents.
+// SearchMemory looks in the page that every chat of an agent reads, and then in the pages of the agent's channels and
+// chats. An empty agent means all agents.
 func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[MemoryLine], error) {
 	query := terms.Parse(q.Text)
 	if len(query.Phrases) == 0 {
@@ -129,6 +130,7 @@ func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[Memory
 		}
 		look("", text, 1)
 	}
+	shared := map[corebot.Key]bool{}
 	for after := ""; len(found.Rows) < full; {
 		chats, next, err := s.stores.Chats.Page(ctx, "", after, MaxRows)
 		if err != nil {
@@ -138,12 +140,18 @@ func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[Memory
 			if c.Key.Agent != cmp.Or(q.Agent, c.Key.Agent) {
 				continue
 			}
-			page, err := s.stores.Memories.Memory(ctx, c.Key)
-			if err != nil {
-				return found, fmt.Errorf("the memory of %s: %w", c.Key, err)
+			pages := []corebot.Key{c.Key}
+			if of := c.Key.InChannel(); !shared[of] {
+				pages, shared[of] = []corebot.Key{of, c.Key}, true
 			}
-			for _, p := range page.Pieces {
-				look(page.Chat, p.Text, p.Line)
+			for _, k := range pages {
+				page, err := s.stores.Memories.Memory(ctx, k)
+				if err != nil {
+					return found, fmt.Errorf("the memory of %s: %w", k, err)
+				}
+				for _, p := range page.Pieces {
+					look(page.Chat, p.Text, p.Line)
+				}
 			}
 		}
 		if after = next; next == "" {

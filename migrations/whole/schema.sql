@@ -48,6 +48,7 @@
 -- has 0071_dead_notices.sql
 -- has 0073_objectives.sql
 -- has 0080_tokens.sql
+-- has 0094_memory_scopes.sql
 -- has 0097_forget.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -191,14 +192,6 @@ CREATE VIEW inbound_executions AS
   FROM message_life m JOIN lanes l ON l.id = m.lane_id
   WHERE l.direction = 1 AND (m.claimed_at > 0 OR m."end" <> '');
 CREATE INDEX message_life_control ON message_life (lane_id) WHERE kind = 'control';
-CREATE TABLE summaries (
-  chat_id INTEGER PRIMARY KEY REFERENCES chats (id),
-  session INTEGER NOT NULL,
-  through INTEGER NOT NULL, -- the place in the lane of the last turn that it covers
-  text    TEXT    NOT NULL,
-  model   TEXT    NOT NULL, -- who wrote it; empty: an extract, made without a model
-  at      INTEGER NOT NULL
-, sender  TEXT    NOT NULL DEFAULT '', others  INTEGER NOT NULL DEFAULT 1, outside INTEGER NOT NULL DEFAULT 1) STRICT;
 CREATE INDEX message_queue_merges ON message_queue (merge_into, seq) WHERE merge_into <> 0;
 CREATE TABLE usage_days (
   day         TEXT    NOT NULL,
@@ -573,6 +566,28 @@ CREATE TABLE tokens (
   revoked_at INTEGER NOT NULL DEFAULT 0 -- 0: it is in force
 ) STRICT;
 CREATE UNIQUE INDEX tokens_in_force ON tokens (name) WHERE revoked_at = 0;
+CREATE TABLE page_sources (
+  agent   TEXT    NOT NULL,
+  channel TEXT    NOT NULL, -- empty: the page of the agent
+  account TEXT    NOT NULL,
+  notes   TEXT    NOT NULL,
+  at      INTEGER NOT NULL,
+  PRIMARY KEY (agent, channel, account)
+) STRICT;
+CREATE TABLE "summaries" (
+  chat_id  INTEGER NOT NULL REFERENCES chats (id),
+  session  INTEGER NOT NULL,
+  through  INTEGER NOT NULL, -- the place in the lane of the last turn that it covers
+  text     TEXT    NOT NULL,
+  model    TEXT    NOT NULL, -- who wrote it; empty: an extract, made without a model
+  at       INTEGER NOT NULL,
+  sender   TEXT    NOT NULL DEFAULT '', -- the only one, unless others is set
+  others   INTEGER NOT NULL DEFAULT 1,
+  outside  INTEGER NOT NULL DEFAULT 1,
+  began_at INTEGER NOT NULL DEFAULT 0, -- when the first message was said that it covers; 0: nobody knows
+  ended_at INTEGER NOT NULL DEFAULT 0, -- and the last
+  PRIMARY KEY (chat_id, session)
+) STRICT;
 CREATE TABLE scrub (
   id   INTEGER PRIMARY KEY,
   zero BLOB    NOT NULL
@@ -630,9 +645,10 @@ INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (52, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (52, 94, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (53, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 52);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 53);

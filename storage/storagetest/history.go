@@ -22,12 +22,14 @@ import (
 //   - A summary keeps whose words it is made of.
 //   - A summary reaches ever further and never back, and takes no entry away.
 //   - A summary ends with its session.
+//   - The summary of a session stays when the session ends, with the range that it covers.
 //   - A turn hears once of replies that were given up, and never of notices or of another chat's.
 //   - A message that the chat only hears hides no reply that was given up, and repeats none.
 //   - Of many replies that were given up a turn hears of the newest.
 //   - Reading ends with its context.
 type History interface {
 	agent.History
+	Summaries(ctx context.Context, k corebot.Key, r corebot.SummaryRange, limit int) ([]corebot.Summary, error)
 }
 
 func historySpecs() []spec {
@@ -46,6 +48,10 @@ func historySpecs() []spec {
 		{"A summary keeps whose words it is made of.", summaryKeepsItsSources},
 		{"A summary reaches ever further and never back, and takes no entry away.", summaryNeverGoesBack},
 		{"A summary ends with its session.", summaryEndsWithSession},
+		{
+			"The summary of a session stays when the session ends, with the range that it covers.",
+			summariesStay,
+		},
 		{
 			"A turn hears once of replies that were given up, and never of notices or of another chat's.",
 			undeliveredIsHeardOnce,
@@ -372,4 +378,46 @@ func readingEndsWithContext(s *suite) {
 		last = err
 	}
 	s.wantErr(last, gone)
+}
+
+// summariesStay ends three sessions that were summarised, and asks for ranges of them.
+func summariesStay(s *suite) {
+	k, day := key("a"), func(n int) time.Time { return time.Unix(int64(n)*86_400, 0) }
+	for i := range 3 {
+		for _, last := range []int{1, 2} { // each session is summarised twice
+			id := fmt.Sprintf("%d%d", i, last)
+			d := s.begin(k, id)
+			s.must(s.Journal.Summarize(s.ctx(), d, summaryStep(0), corebot.Summary{
+				Session: int64(i + 1), Through: d.Seq, Text: "short " + id, From: day(10*i + last), To: day(10*i + 5),
+			}))
+			s.commit(d, corebot.Result{Outcome: answered(), History: said("q" + id)})
+		}
+		s.must(s.Chats(operator()).Reset(s.ctx(), k))
+	}
+	other := s.begin(key("b"), "1")
+	s.summarize(other, 0, 1, 1, "of another chat")
+	s.commit(other, corebot.Result{Outcome: answered()})
+	for what, r := range map[string]corebot.SummaryRange{
+		"[short 22 short 12 short 02]": {},
+		"[short 22 short 12]":          {FirstSession: 2},
+		"[short 12 short 02]":          {LastSession: 2},
+		"[short 12]":                   {FirstSession: 2, LastSession: 2},
+		"[short 02]":                   {To: day(6)},
+		"[short 22]":                   {From: day(16)},
+		"[]":                           {FirstSession: 4},
+	} {
+		all, err := s.History.Summaries(s.ctx(), k, r, 10)
+		s.must(err)
+		got := []string{}
+		for _, found := range all {
+			got = append(got, found.Text)
+			if n := int(found.Session) - 1; !found.From.Equal(day(10*n+1)) || !found.To.Equal(day(10*n+5)) {
+				s.t.Errorf("session %d is summarised from %v to %v", found.Session, found.From, found.To)
+			}
+		}
+		s.equal(fmt.Sprintf("%+v", r), fmt.Sprint(got), what)
+	}
+	newest, err := s.History.Summaries(s.ctx(), k, corebot.SummaryRange{}, 1)
+	s.must(err)
+	s.equal("of the newest one", len(newest), 1)
 }

@@ -1,7 +1,9 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"strings"
 	"time"
@@ -9,29 +11,42 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/terms"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
 
-// page is the page of a scope. Policy lets only these two scopes through; the chat's own page is the harmless default.
-func page(c tools.Call, scope string) memory.Page {
-	if scope == policy.ScopeGlobal {
-		return memory.Global
+// pageKey names the page of a scope. Policy lets only known scopes through. The chat's own page is the narrowest, and
+// what is meant where no scope is named.
+func pageKey(c tools.Call, scope string) corebot.Key {
+	switch scope {
+	case policy.ScopeGlobal, policy.ScopeAgent:
+		return c.Key.OfAgent()
+	case policy.ScopeChannel:
+		return c.Key.InChannel()
 	}
-	return memory.Chat(c.Key)
+	return c.Key
 }
 
-// origin says where the text of a call comes from.
-func origin(c tools.Call) corebot.MemoryNote {
-	return corebot.MemoryNote{Sender: c.Principal, MessageID: c.MessageID, Taint: c.Taint, At: time.Now()}
+// origin says where the text of a call comes from, for a page. Policy lets only admins everywhere write a page that
+// chats share, and in a tainted turn only after an approval. The operator stands for what such an admin has written
+// alone in an untainted turn.
+func origin(c tools.Call, page corebot.Key) corebot.MemoryNote {
+	from := corebot.MemoryNote{Sender: c.Principal, MessageID: c.MessageID, Taint: c.Taint, At: time.Now()}
+	if page != c.Key {
+		from.Chat, from.Trusted = c.Key.String(), from.Clean() && len(c.Others) == 0
+	}
+	return from
 }
 
-// chatMemory shows the page of a chat: what taints nobody, and behind that what others can have written.
-func chatMemory(ctx context.Context, c tools.Call, pages *memory.Store) (text string, outside bool, err error) {
-	pieces, whole, err := pages.Pieces(ctx, c.Key)
+// inPieces shows a page: what taints nobody, and behind that what others can have written.
+func inPieces(ctx context.Context, c tools.Call, pages *memory.Store, page corebot.Key) (text string, outside bool,
+	err error,
+) {
+	pieces, whole, err := pages.Pieces(ctx, page)
 	if err == nil && !whole {
-		err = corebot.WithHint(fmt.Errorf("read memory: the page of this chat %w", rootfs.ErrTooLarge),
-			"read "+string(memory.Chat(c.Key))+" piece by piece as a file, then replace the page by a shorter one")
+		err = corebot.WithHint(fmt.Errorf("read memory: the page %w", rootfs.ErrTooLarge),
+			"read "+string(memory.Of(page))+" piece by piece as a file, then replace the page by a shorter one")
 	}
 	if err != nil {
 		return "", false, err
@@ -61,4 +76,76 @@ func reservation(n corebot.MemoryNote) string {
 		return "its turn had read text from outside (" + n.Taint + ")"
 	}
 	return "somebody else said it"
+}
+
+//go:embed memory_search.md
+var memorySearchDoc string
+
+const nothingRemembered = "[nothing like that is remembered]"
+
+// memoriesMost is how many lines one call shows.
+const memoriesMost = 50
+
+type memorySearchArgs struct {
+	Query string `json:"query" jsonschema:"words to look for; words in double quotes stand together"`
+	Scope string `json:"scope,omitempty" jsonschema:"chat, channel or agent; all three if left out"`
+}
+
+// scopes are the pages that are searched.
+func (a memorySearchArgs) scopes() []string {
+	if a.Scope == "" {
+		return []string{policy.ScopeChat, policy.ScopeChannel, policy.ScopeGlobal}
+	}
+	return []string{a.Scope}
+}
+
+// MemorySearch finds lines of memory. It reads the pages whole: they are bounded, and an index would have to follow
+// whoever edits them.
+func MemorySearch(pages *memory.Store) tools.Tool {
+	return tools.NewSourced("memory.search", memorySearchDoc, tools.ReadOnly,
+		func(ctx context.Context, c tools.Call, a memorySearchArgs) (text string, outside bool, err error) {
+			q, err := parseQuery(a.Query)
+			if err != nil {
+				return "", false, tools.Own(err)
+			}
+			var b strings.Builder
+			n := 0
+			for _, scope := range a.scopes() {
+				found, trusted, err := remembered(ctx, pages, c, scope, q)
+				if err != nil {
+					return "", false, tools.Own(err)
+				}
+				for _, line := range found {
+					if n++; n > memoriesMost {
+						continue
+					}
+					apart := ""
+					if !trusted && !line.CleanFor(c.Principal) {
+						apart, outside = ", kept apart", true
+					}
+					fmt.Fprintf(&b, "%s, line %d%s: %s\n", scope, line.Number, apart,
+						terms.Excerpt(line.Text, q.In(line.Text), excerptBytes))
+				}
+			}
+			if n > memoriesMost {
+				fmt.Fprintf(&b, "[there are %d more]\n", n-memoriesMost)
+			}
+			return cmp.Or(b.String(), nothingRemembered), outside, nil
+		}, tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
+			// of the three the one that more is kept from
+			return policy.Target{Scope: cmp.Or(a.Scope, policy.ScopeGlobal)}
+		}))
+}
+
+// remembered finds lines of one page, and says whether the operator stands for all of the page.
+func remembered(ctx context.Context, pages *memory.Store, c tools.Call, scope string,
+	q terms.Query,
+) (lines []memory.Line, trusted bool, err error) {
+	page := pageKey(c, scope)
+	if page == c.Key.OfAgent() {
+		lines, err = pages.Search(memory.Global, q)
+		return lines, true, err
+	}
+	lines, err = pages.SearchChat(ctx, page, q)
+	return lines, false, err
 }

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 var memoryWriteDoc string
 
 type memoryWriteArgs struct {
-	Scope   string `json:"scope" jsonschema:"global or chat"`
+	Scope   string `json:"scope,omitempty" jsonschema:"chat (the default), channel or agent"`
 	Content string `json:"content" jsonschema:"what to remember, in Markdown"`
 	Mode    string `json:"mode,omitempty" jsonschema:"append (the default) adds content; replace overwrites the page"`
 }
@@ -29,28 +30,27 @@ func MemoryWrite(pages *memory.Store) tools.Tool {
 			if err != nil {
 				return "", err
 			}
-			if a.Scope == policy.ScopeGlobal {
-				return a.done(), pages.Change(memory.Global, edit, c.Unchanged)
+			page := pageKey(c, a.Scope)
+			from := origin(c, page)
+			kept, err := pages.Remember(ctx, page, edit, from, c.Unchanged)
+			if page == c.Key.OfAgent() { // which is shown whole
+				return a.done(), err
 			}
-			from := origin(c)
-			kept, err := pages.Remember(ctx, c.Key, edit, from, c.Unchanged)
 			return a.done() + aside(from, kept), err
 		}, tools.Touches(func(_ tools.Call, a memoryWriteArgs) policy.Target {
 			return policy.Target{
-				Scope: a.Scope,
+				Scope: cmp.Or(a.Scope, policy.ScopeChat),
 				Write: true,
 			}
 		}),
 		tools.Changes(func(c tools.Call, a memoryWriteArgs) tools.Change {
-			return tools.Change{Path: string(page(c, a.Scope)), Make: func(old []byte, _ bool) ([]byte, error) {
+			page := pageKey(c, a.Scope)
+			return tools.Change{Path: string(memory.Of(page)), Make: func(old []byte, _ bool) ([]byte, error) {
 				edit, err := a.edit()
-				switch {
-				case err != nil:
+				if err != nil {
 					return nil, err
-				case a.Scope == policy.ScopeGlobal:
-					return pages.Changed(old, edit)
 				}
-				return pages.Remembered(context.Background(), c.Key, old, edit, origin(c))
+				return pages.Remembered(context.Background(), page, old, edit, origin(c, page))
 			}}
 		}))
 }
