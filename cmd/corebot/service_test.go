@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,8 +44,8 @@ func TestTheServiceStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "exits": exits, "fields": fields, "get": get, "listens": listens, "post": post,
-			"terminate": terminate,
+			"await": await, "exits": exits, "fields": fields, "get": get, "listens": listens, "look": lookInside,
+			"post": post, "terminate": terminate,
 		},
 	})
 }
@@ -186,20 +187,21 @@ func (s *service) output(args ...string) string {
 // onlyLooks says whether a command reads the home, and nothing else of what it was started with.
 func onlyLooks(args []string) bool {
 	switch args[0] {
-	case "why", "audit", "status":
+	case "why", "status", "usage":
 		return true
-	case "approvals", "dlq", "deferred", "waits":
-		return args[1] == "list" || args[1] == "rules"
-	case "chats":
-		return args[1] == "show"
+	case "audit":
+		return len(args) == 1 || strings.HasPrefix(args[1], "-")
 	case "db":
 		return args[1] == "check"
+	case "admin", "agents", "approvals", "chats", "deferred", "dlq", "jobs", "memory", "pair",
+		"tasks", "tokens", "waits":
+		return slices.Contains([]string{"list", "rules", "search", "show", "stats"}, args[1])
 	}
-	return false
+	return false // the settings, skills and MCP servers also depend on variables of the environment
 }
 
 // inside runs a command in the process of the tests, which spares the time of a start: most of what such a command
-// takes. The stories run each of them as a program.
+// takes. In the stories each of them runs as a program at least once.
 func inside(ctx context.Context, home string, args ...string) (string, error) {
 	var out, errOut bytes.Buffer
 	root := newRootOn(&out, &errOut)

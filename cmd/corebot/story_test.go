@@ -108,8 +108,8 @@ func TestStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "refused": refused, "same": same,
-			"sqlite": sqlite, "terminate": terminate,
+			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "look": lookInside,
+			"refused": refused, "same": same, "sqlite": sqlite, "terminate": terminate,
 		},
 	})
 }
@@ -226,13 +226,32 @@ func notYet(ts *testscript.TestScript, want *regexp.Regexp, command []string) bo
 	return err != nil || !want.MatchString(out)
 }
 
+// look COMMAND... runs a command of Corebot that only looks, in the process of the tests, which spares a start. The
+// command sees the home of the story, and nothing else of the story's environment. "exec corebot" runs the program.
+func lookInside(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 || !onlyLooks(args) {
+		ts.Fatalf("usage: look COMMAND..., with a command that only looks")
+	}
+	if code := runInside(ts, args); code != exitOK {
+		ts.Fatalf("the exit code is %d", code)
+	}
+}
+
+func runInside(ts *testscript.TestScript, args []string) int {
+	root := newRootOn(ts.Stdout(), ts.Stderr())
+	root.SetArgs(append([]string{"--home", ts.Getenv("COREBOT_HOME")}, args...))
+	return report(root.ErrOrStderr(), root.ExecuteContext(context.Background()))
+}
+
 // exits CODE COMMAND... runs a command that ends with this very exit code, as a program and not as a stack trace.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND...")
 	}
 	code := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
+	if args[0] == strconv.Itoa(exitUsage) && args[1] == "corebot" { // it has not begun to do anything
+		code = runInside(ts, args[2:])
+	} else if err := ts.Exec(args[1], args[2:]...); err != nil {
 		exit, ok := err.(*exec.ExitError)
 		if !ok {
 			ts.Fatalf("%v", err)
