@@ -104,14 +104,16 @@ func (a AgentTools) has(tool string) bool {
 
 // Policy is a table of rules with its options. It is immutable.
 type Policy struct {
-	opts  Options
-	rules []rule
+	opts   Options
+	rules  []rule
+	offers offers
 }
 
 // New refuses a grant that opens nothing: the error is [corebot.ErrInvalid], with a hint that lists what can be
 // granted.
 func New(o Options) (*Policy, error) {
 	p := &Policy{opts: o, rules: rules()}
+	p.offers = offersOf(p.rules)
 	p.opts.Grants = slices.Clone(o.Grants)
 	p.opts.Agent = AgentTools{Allow: slices.Clone(o.Agent.Allow), Deny: slices.Clone(o.Agent.Deny)}
 	if err := o.Approvals.Validate(); err != nil {
@@ -140,17 +142,59 @@ func (p *Policy) Authorize(r Request) Decision {
 // Visible says whether the people of a request may use its tool on any target. It ignores the request's own target. An
 // invisible tool is not offered to the model.
 func (p *Policy) Visible(r Request) bool {
-	for _, rule := range p.rules {
-		if rule.targeted || !corebot.MatchesName(rule.tool, r.Tool) || rule.when != nil && !rule.when(p.opts, r) {
-			continue
+	for _, rule := range p.offers.about(r.Tool) {
+		if corebot.MatchesName(rule.tool, r.Tool) && (rule.when == nil || rule.when(p.opts, r)) {
+			return p.allows(rule, r) // nobody reads the reason: it would be written for each tool of each turn
 		}
-		return p.decide(rule, r).Allow
 	}
 	return false
 }
 
+// offers are the rules by which tools are offered, in the order of the table. Each turn asks about every tool, and few
+// rules are about any one of them.
+type offers struct {
+	named map[string][]*rule // by the name of a tool: all that can be about it
+	other []*rule            // about a tool that no rule names
+}
+
+func offersOf(all []rule) offers {
+	o := offers{named: map[string][]*rule{}}
+	for i := range all {
+		if !all[i].targeted {
+			o.named[all[i].tool] = nil
+		}
+	}
+	for i := range all {
+		rule := &all[i]
+		if rule.targeted {
+			continue
+		}
+		for name := range o.named {
+			if corebot.MatchesName(rule.tool, name) {
+				o.named[name] = append(o.named[name], rule)
+			}
+		}
+		if strings.HasSuffix(rule.tool, "*") {
+			o.other = append(o.other, rule)
+		}
+	}
+	return o
+}
+
+// about gives the rules among which are all that are about a tool.
+func (o offers) about(tool string) []*rule {
+	if about, ok := o.named[tool]; ok {
+		return about
+	}
+	return o.other
+}
+
+func (p *Policy) allows(rule *rule, r Request) bool {
+	return rule.who.has(r) || rule.grantable && p.granted(r)
+}
+
 func (p *Policy) decide(rule rule, r Request) Decision {
-	if rule.who.has(r) || rule.grantable && p.granted(r) {
+	if p.allows(&rule, r) {
 		beyond := rule.who == adminsThere || rule.who == adminsEverywhere
 		return Decision{Allow: true, Privileged: rule.who != anyone, Beyond: beyond, Rule: rule.name}
 	}
