@@ -43,7 +43,8 @@ type Exchange struct {
 	silence    error         // the cause if it takes longer
 	retryAfter time.Duration
 	sent       atomic.Bool
-	errorBody  string // beginning of the body of an HTTP error
+	sendings   atomic.Int32 // that have ended, one way or the other
+	errorBody  string       // beginning of the body of an HTTP error
 }
 
 const (
@@ -105,6 +106,9 @@ func (x *Exchange) ExpectEnd() {
 // Sent says whether the provider has the whole request.
 func (x *Exchange) Sent() bool { return x.sent.Load() }
 
+// SentOnce says whether the provider has the whole request, and got it in the first and only sending of it.
+func (x *Exchange) SentOnce() bool { return x.sent.Load() && x.sendings.Load() == 1 }
+
 // Do makes the request; it is what SDKs want of an HTTP client.
 func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	for name, value := range x.endpoint.Header {
@@ -112,7 +116,10 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 	}
 	trace.From(x.ctx).Propagate(trace.ToModels, req.Header)
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
-		WroteRequest: func(w httptrace.WroteRequestInfo) { x.sent.Store(w.Err == nil) },
+		WroteRequest: func(w httptrace.WroteRequestInfo) {
+			x.sent.Store(w.Err == nil)
+			x.sendings.Add(1)
+		},
 	}))
 	resp, err := x.endpoint.client.Do(req)
 	if err != nil {

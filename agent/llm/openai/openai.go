@@ -19,6 +19,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	api "github.com/sashabaranov/go-openai"
@@ -42,7 +43,8 @@ type Model struct {
 	// out.
 	noStreamOptions atomic.Bool
 
-	lasting lasting // what the last requests had in common
+	lasting lasting   // what the last requests had in common
+	buffers sync.Pool // of bodies that were sent
 }
 
 var (
@@ -78,18 +80,21 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	}
 	names := tools.names.With(r.Messages)
 	request := m.encode(ctx, r, names)
-	system, err := m.lasting.takeSystem(&request)
+	system, messages, err := m.lasting.systemOf(request.Messages)
 	if err != nil {
 		return corebot.Answer{}, m.failure(err)
 	}
-	same := withLasting{field: tools.text, message: system}
+	request.Messages = []api.ChatCompletionMessage{}
+	with := func() *body {
+		return &body{tools: tools.text, system: system, messages: messages, buffers: &m.buffers}
+	}
 	callCtx, stop := m.endpoint.Limit(ctx)
 	defer stop()
 
-	a, err := m.attempt(callCtx, request, same, onText)
+	a, err := m.attempt(callCtx, request, with(), onText)
 	if err != nil && request.StreamOptions != nil && refusesStreamOptions(err) {
 		request.StreamOptions = nil
-		if a, err = m.attempt(callCtx, request, same, onText); err == nil {
+		if a, err = m.attempt(callCtx, request, with(), onText); err == nil {
 			m.noStreamOptions.Store(true)
 		}
 	}
@@ -120,17 +125,20 @@ func (m *Model) usageOfFailure(a *assembly, r llm.Request, names *llm.Names, beg
 }
 
 // attempt makes one HTTP request and reads its stream to the end. Also with an error it returns what had come.
-func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, same withLasting,
+func (m *Model) attempt(ctx context.Context, request api.ChatCompletionRequest, with *body,
 	onText func(string),
 ) (*assembly, error) {
 	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
 	x := m.endpoint.Begin(ctx, asEvent)
-	defer x.Close()
+	defer func() {
+		x.Close()
+		with.release(x.SentOnce())
+	}()
 	defer func() { a.sent = x.Sent() }()
 	config := api.DefaultConfig(m.endpoint.APIKey)
 	config.BaseURL = m.endpoint.BaseURL
-	same.HTTPDoer = x // an exchange keeps the headers, which go-openai's errors drop
-	config.HTTPClient = same
+	with.HTTPDoer = x // an exchange keeps the headers, which go-openai's errors drop
+	config.HTTPClient = with
 	stream, err := api.NewClientWithConfig(config).CreateChatCompletionStream(x.Context(), request)
 	if err != nil {
 		return a, x.Explain(err)

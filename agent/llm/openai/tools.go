@@ -2,11 +2,7 @@ package openai
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -99,79 +95,28 @@ func encodeTools(tools []llm.Tool, names *llm.Names) ([]byte, error) {
 			Name: names.Encode(t.Name), Description: t.Description, Parameters: llm.SchemaOf(t),
 		}}
 	}
-	list, err := json.Marshal(encoded)
-	if err != nil {
+	var out bytes.Buffer
+	out.WriteString(`"tools":`)
+	if err := plainly(&out).Encode(encoded); err != nil {
 		return nil, fmt.Errorf("encode the tools: %w", err)
 	}
-	return slices.Concat([]byte(`"tools":`), list, []byte(",")), nil
+	out.WriteString(",")
+	return out.Bytes(), nil
 }
 
-// takeSystem takes the system prompt out of a request, and gives it as a JSON object. A request with nothing else keeps
-// it.
-func (l *lasting) takeSystem(r *api.ChatCompletionRequest) ([]byte, error) {
-	if len(r.Messages) < 2 || r.Messages[0].Role != api.ChatMessageRoleSystem {
-		return nil, nil
+// systemOf gives the system prompt at the beginning of the messages as a JSON object, and the messages behind it.
+func (l *lasting) systemOf(all []api.ChatCompletionMessage) ([]byte, []api.ChatCompletionMessage, error) {
+	if len(all) == 0 || all[0].Role != api.ChatMessageRoleSystem {
+		return nil, all, nil
 	}
-	first := r.Messages[0]
-	known := l.system.find(func(e *encodedSystem) bool { return e.text == first.Content })
+	known := l.system.find(func(e *encodedSystem) bool { return e.text == all[0].Content })
 	if known == nil {
-		encoded, err := json.Marshal(first)
-		if err != nil {
-			return nil, fmt.Errorf("encode the system prompt: %w", err)
+		var out bytes.Buffer
+		if err := writeMessage(plainly(&out), all[0]); err != nil {
+			return nil, nil, fmt.Errorf("encode the system prompt: %w", err)
 		}
-		known = &encodedSystem{first.Content, encoded}
+		known = &encodedSystem{all[0].Content, out.Bytes()}
 		l.system.add(known)
 	}
-	r.Messages = r.Messages[1:]
-	return known.encoded, nil
-}
-
-// withLasting is an HTTP client that completes the JSON object of each request's body: by a field at its beginning, and
-// by a first message.
-type withLasting struct {
-	api.HTTPDoer
-	field   []byte
-	message []byte
-}
-
-func (c withLasting) Do(req *http.Request) (*http.Response, error) {
-	if len(c.field) == 0 && len(c.message) == 0 {
-		return c.HTTPDoer.Do(req)
-	}
-	body, err := c.complete(req)
-	if err != nil {
-		return nil, fmt.Errorf("encode the request: %w", err)
-	}
-	// for a connection that turns out to be closed
-	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	req.Body, _ = again()
-	req.GetBody, req.ContentLength = again, int64(len(body))
-	return c.HTTPDoer.Do(req)
-}
-
-// beforeMessages is what stands before the messages of a request. It cannot stand within a JSON string, where a
-// backslash would be before each quotation mark.
-var beforeMessages = []byte(`"messages":[`)
-
-// complete gives the body of a request in one piece. The body begins with a brace and has a field of its own to follow.
-// net/http sends a body in memory together with the header. Any other body it sends in pieces that it allocates.
-func (c withLasting) complete(req *http.Request) ([]byte, error) {
-	defer req.Body.Close() //nolint:errcheck // it was only read
-	var read bytes.Buffer
-	read.Grow(int(req.ContentLength) + bytes.MinRead)
-	if _, err := read.ReadFrom(req.Body); err != nil {
-		return nil, err
-	}
-	body := read.Bytes()
-	out := make([]byte, 0, len(body)+len(c.field)+len(c.message)+1)
-	out, body = append(append(out, body[:1]...), c.field...), body[1:]
-	if len(c.message) > 0 {
-		at := bytes.Index(body, beforeMessages)
-		if at < 0 {
-			return nil, errors.New("it has no messages")
-		}
-		at += len(beforeMessages)
-		out, body = append(append(append(out, body[:at]...), c.message...), ','), body[at:]
-	}
-	return append(out, body...), nil
+	return known.encoded, all[1:], nil
 }

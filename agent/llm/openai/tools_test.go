@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	api "github.com/sashabaranov/go-openai"
@@ -22,22 +24,28 @@ func (s *seen) Do(req *http.Request) (*http.Response, error) {
 	return nil, io.EOF
 }
 
-func send(t *testing.T, field, message []byte, body string) *http.Request {
+// send has a body written for a request with settings as go-openai encodes them.
+func send(t *testing.T, b *body, settings string) *http.Request {
 	t.Helper()
 	var s seen
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", bytes.NewBufferString(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", bytes.NewBufferString(settings))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (withLasting{&s, field, message}).Do(req); err != io.EOF {
+	b.HTTPDoer = &s
+	if b.buffers == nil {
+		b.buffers = &sync.Pool{}
+	}
+	if _, err := b.Do(req); err != io.EOF {
 		t.Fatal(err)
 	}
 	return s.req
 }
 
-func TestAFieldIsPutIntoTheBodyAlsoWhenItIsSentAgain(t *testing.T) {
-	const want = `{"tools":[1],"model":"m"}`
-	req := send(t, []byte(`"tools":[1],`), nil, `{"model":"m"}`)
+func TestABodyIsWholeAlsoWhenItIsSentAgain(t *testing.T) {
+	const want = `{"tools":[1],"model":"m","messages":[{"role":"system"}]}`
+	with := &body{tools: []byte(`"tools":[1],`), system: []byte(`{"role":"system"}`)}
+	req := send(t, with, `{"model":"m","messages":[]}`)
 	first, err := io.ReadAll(req.Body)
 	if err != nil || string(first) != want || req.ContentLength != int64(len(want)) {
 		t.Errorf("%s of %d bytes, %v", first, req.ContentLength, err)
@@ -49,9 +57,86 @@ func TestAFieldIsPutIntoTheBodyAlsoWhenItIsSentAgain(t *testing.T) {
 	if second, err := io.ReadAll(again); err != nil || string(second) != want {
 		t.Errorf("again: %s, %v", second, err)
 	}
-	const bare = `{"model":"m"}`
-	if plain, err := io.ReadAll(send(t, nil, nil, bare).Body); err != nil || string(plain) != bare {
-		t.Errorf("without a field: %s, %v", plain, err)
+}
+
+func TestABufferIsKeptOnlyWhenNobodyCanReadItAnyMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		once, again bool
+		bytes       int
+		kept        bool
+	}{
+		"sent once":          {true, false, 10, true},
+		"not sent to an end": {false, false, 10, false},
+		"sent again":         {true, true, 10, false},
+		"large":              {true, false, maxKeptBody, false},
+	} {
+		var buffers sync.Pool
+		b := &body{buffers: &buffers, messages: []api.ChatCompletionMessage{{
+			Role: "user", Content: strings.Repeat("a", c.bytes),
+		}}}
+		req := send(t, b, `{"messages":[]}`)
+		if c.again {
+			if _, err := req.GetBody(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		puts := 0
+		for range 100 { // a pool may drop what it gets
+			kept := b.buffer
+			b.release(c.once)
+			if got, _ := buffers.Get().(*bytes.Buffer); got != nil {
+				puts++
+			}
+			b.buffer = kept
+		}
+		if (puts > 0) != c.kept {
+			t.Errorf("%s: kept %d times", name, puts)
+		}
+	}
+}
+
+// TestMessagesAreEncodedAsGoOpenAIDoes compares the members of each message, and their order in the list.
+func TestMessagesAreEncodedAsGoOpenAIDoes(t *testing.T) {
+	r := api.ChatCompletionRequest{Model: `a "messages":[ model`, Messages: []api.ChatCompletionMessage{
+		{Role: "system", Content: "Be <kind> & \u2028."},
+		{Role: "user", Content: `"messages":[`},
+		{Role: "assistant", ReasoningContent: "well", ToolCalls: []api.ToolCall{{
+			ID: "1", Type: "function", Function: api.FunctionCall{Name: "f", Arguments: `{"a":"<b>"}`},
+		}}},
+		{Role: "tool", Content: "<data>\xff</data>", ToolCallID: "1"},
+		{Role: "user", MultiContent: []api.ChatMessagePart{{Type: "text", Text: "see"}}},
+	}}
+	decoded := func(raw []byte) (v any) {
+		t.Helper()
+		if err := json.Unmarshal(raw, &v); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		return v
+	}
+	whole, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, rest, err := new(lasting).systemOf(r.Messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &body{system: system, messages: rest}
+	r.Messages = []api.ChatCompletionMessage{}
+	settings, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(send(t, b, string(settings)).Body)
+	if err != nil || !reflect.DeepEqual(decoded(got), decoded(whole)) {
+		t.Errorf("%s, %v; want %s", got, err, whole)
+	}
+	if !bytes.Contains(got, []byte("<data>")) {
+		t.Errorf("a mark is spelled as for HTML: %s", got)
+	}
+	b.system, b.messages = nil, rest
+	if got, err := io.ReadAll(send(t, b, string(settings)).Body); err != nil || !json.Valid(got) {
+		t.Errorf("without a system prompt: %s, %v", got, err)
 	}
 }
 
@@ -100,40 +185,27 @@ func TestToolsAreEncodedAgainOnlyWhenTheyChange(t *testing.T) {
 	}
 }
 
-func TestTheSystemPromptIsEncodedOnceAndStandsBeforeTheOtherMessages(t *testing.T) {
+func TestTheSystemPromptIsEncodedOnce(t *testing.T) {
 	var kept lasting
-	ask := func(model, system string) (body string, encoded []byte) {
+	of := func(system string) []byte {
 		t.Helper()
-		r := api.ChatCompletionRequest{Model: model, Messages: []api.ChatCompletionMessage{
-			{Role: "system", Content: system}, {Role: "user", Content: `"messages":[`},
-		}}
-		want, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
+		encoded, rest, err := kept.systemOf([]api.ChatCompletionMessage{
+			{Role: "system", Content: system}, {Role: "user", Content: "a"},
+		})
+		if err != nil || len(rest) != 1 || rest[0].Content != "a" {
+			t.Fatalf("%+v, %v", rest, err)
 		}
-		encoded, err = kept.takeSystem(&r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rest, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(send(t, []byte(`"tools":[1],`), encoded, string(rest)).Body)
-		if err != nil || string(got) != `{"tools":[1],`+string(want[1:]) {
-			t.Errorf("%s, %v; want %s", got, err, want)
-		}
-		return string(got), encoded
+		return encoded
 	}
-	_, first := ask(`a "messages":[ model`, "Be <kind>.")
-	if _, again := ask("m", "Be <kind>."); &again[0] != &first[0] {
+	first := of("Be kind.")
+	if again := of("Be kind."); &again[0] != &first[0] {
 		t.Error("the same system prompt was encoded again")
 	}
-	if body, _ := ask("m", "Be short."); !strings.Contains(body, "Be short.") || strings.Contains(body, "kind") {
-		t.Errorf("a changed system prompt is sent as %s", body)
+	if changed := string(of("Be short.")); changed != `{"role":"system","content":"Be short."}`+"\n" {
+		t.Errorf("a changed system prompt is sent as %s", changed)
 	}
-	alone := api.ChatCompletionRequest{Messages: []api.ChatCompletionMessage{{Role: "system", Content: "x"}}}
-	if out, err := kept.takeSystem(&alone); out != nil || err != nil || len(alone.Messages) != 1 {
-		t.Errorf("a system prompt alone was taken out: %s, %v", out, err)
+	user := []api.ChatCompletionMessage{{Role: "user", Content: "x"}}
+	if out, rest, err := kept.systemOf(user); out != nil || err != nil || len(rest) != 1 {
+		t.Errorf("a user's message was taken for the system prompt: %s, %v", out, err)
 	}
 }
