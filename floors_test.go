@@ -27,7 +27,7 @@ var floors = map[string]int{
 	"scheduler/*": 3,
 
 	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
-	"channels": 2, "channels/markup": 2, "scheduler": 2, "internal/httpapi": 2,
+	"channels": 2, "channels/markup": 2, "scheduler": 2, "agent/skills/pack": 2, "internal/httpapi": 2,
 
 	"policy": 1, "observability": 1, "observability/slo": 1, "observability/otlp": 1,
 	"agent/llm": 1, "agent/memory": 1, "agent/pages": 1, "agent/skills": 1,

@@ -207,6 +207,11 @@ func (a *Audit) Note(ctx context.Context, e corebot.AuditEvent) error {
 	return a.db.write(ctx, "audit", func(t *tx) error { return auditTx(t, []corebot.AuditEvent{e}) })
 }
 
+// NoteSkill writes that the operator has installed or removed a skill.
+func (a *Audit) NoteSkill(ctx context.Context, change string, note map[string]any) error {
+	return a.db.write(ctx, "audit", func(t *tx) error { return changeTx(t, byOperator(), change, corebot.Key{}, note) })
+}
+
 var (
 	laneNow = &query{`SELECT id, leased, claimed_at, depth, waiting, COALESCE(wake_at, 0) FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}

@@ -17,6 +17,9 @@ const Heartbeat = "HEARTBEAT.md"
 // SkillsDir has the skills, which stand in prompts as well.
 const SkillsDir = "skills"
 
+// Help is the skill about Corebot itself. Only a new workspace gets it, so that it stays away once it is removed.
+const Help = SkillsDir + "/corebot-help/SKILL.md"
+
 // memoryDir has Memory.
 const memoryDir = "memory"
 

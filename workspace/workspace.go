@@ -3,7 +3,8 @@
 // An empty memory and the page of the first conversation come with them.
 //
 // Guarantee: installing never changes a file that is there. A file that was deleted comes back with the next install;
-// to keep a page out of the prompt, empty it. [Bootstrap] is the exception: only a workspace without any page gets it.
+// to keep a page out of the prompt, empty it. [Bootstrap] and [Help] are the exceptions: only a workspace without any
+// page gets them.
 package workspace
 
 import (
@@ -46,15 +47,17 @@ func Names() ([]string, error) {
 // Install writes every template that the workspace has no file for. It may be run again at any time. A template that
 // cannot be written keeps no other from its place; the error names all of them.
 //
-// [Bootstrap] is written first: an install that was cut off and is run again finds it there, or a workspace still new.
+// [Help] and [Bootstrap] are written first: an install that was cut off and is run again finds them there, or a
+// workspace still new.
 func Install(files Files) error {
 	names, err := Names()
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == Bootstrap })
+	first := []string{Help, Bootstrap}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(first, name) })
 	if isNew(files) {
-		names = slices.Insert(names, 0, Bootstrap)
+		names = slices.Insert(names, 0, first...)
 	}
 	var errs []error
 	for _, name := range names {

@@ -11,8 +11,8 @@ import (
 )
 
 func newSkills(s *shell) *cobra.Command {
-	return group("skills", "Show the skills of the workspace: pages of instructions for one kind of work each",
-		newSkillsList(s), newSkillsShow(s))
+	return group("skills", "Show, install and remove skills: pages of instructions for one kind of work each",
+		newSkillsList(s), newSkillsShow(s), newSkillsInstall(s), newSkillsRemove(s), newSkillsSearch(s))
 }
 
 func newSkillsList(s *shell) *cobra.Command {
@@ -115,8 +115,15 @@ func newSkillsShow(s *shell) *cobra.Command {
 				page.Front = ""
 				return printJSON(cmd, page)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", printable(page.Front),
-				strings.TrimRight(printable(page.Page), "\n"))
+			if _, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s\n", printable(page.Front),
+				strings.TrimRight(printable(page.Page), "\n")); err != nil {
+				return err
+			}
+			c := &skillChange{s: s, cmd: cmd, agent: agent}
+			workspace, _, err := c.place()
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n", origin(workspace, page.Name))
+			}
 			return err
 		},
 	}

@@ -40,6 +40,9 @@ func (p place) dir() string {
 	return filepath.Join(p.home, "agents", p.agent)
 }
 
+// Workspace is the directory of an agent's workspace in a home.
+func Workspace(home, agent string) string { return place{home, agent}.workspace() }
+
 func (p place) workspace() string { return filepath.Join(p.dir(), "workspace") }
 
 // globalMemory is the page that every chat of the agent reads.

@@ -141,3 +141,27 @@ func (s *Service) ListSkills(ctx context.Context, q SkillsQuery) (Skills, error)
 func (s *Service) ShowSkill(ctx context.Context, n SkillName) (SkillPage, error) {
 	return s.stores.Agents.Skill(ctx, n.Agent, n.Name)
 }
+
+// NoteSkill has the audit trail keep that a skill was installed or removed. A command changes the files itself.
+var NoteSkill = changes("skills.note", (*Service).NoteSkill)
+
+// SkillChange is a change of an agent's skills.
+type SkillChange struct {
+	ByAgent
+	Change string `json:"change"` // install or remove
+	Name   string `json:"name"`
+	Hash   string `json:"hash,omitempty"`
+	Source string `json:"source,omitempty"`
+}
+
+// NoteSkill writes the change into the audit trail.
+func (s *Service) NoteSkill(ctx context.Context, c SkillChange) (Done, error) {
+	if c.Change != "install" && c.Change != "remove" {
+		return Done{}, fmt.Errorf("%w: %q is no change of a skill", corebot.ErrInvalid, clip(c.Change))
+	}
+	note := map[string]any{"agent": c.Agent, "skill": clip(c.Name)}
+	if c.Change == "install" {
+		note["hash"], note["source"] = clip(c.Hash), clip(c.Source)
+	}
+	return Done{Changed: 1}, s.stores.Audit.NoteSkill(ctx, "skill."+c.Change, note)
+}

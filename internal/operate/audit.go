@@ -22,6 +22,8 @@ type Audit interface {
 	// Head is the newest event. Records gives the events behind an id in their order, as they are stored and hashed.
 	Head(ctx context.Context) (corebot.PublishedHead, error)
 	Records(ctx context.Context, after int64, limit int) ([]corebot.AuditRecord, error)
+	// NoteSkill writes into the trail that the operator has installed or removed a skill.
+	NoteSkill(ctx context.Context, change string, note map[string]any) error
 }
 
 // Witness publishes the heads of the audit trail.

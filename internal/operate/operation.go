@@ -101,7 +101,7 @@ func table() []entry {
 		ListWaits.entry(), GiveWord.entry(),
 		ListJobs.entry(), ShowJob.entry(), StopJobs.entry(),
 		ListTasks.entry(), ShowTask.entry(), PreviewTask.entry(), CreateTask.entry(), ChangeTask.entry(),
-		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(),
+		ListAgents.entry(), ShowAgent.entry(), ListSkills.entry(), ShowSkill.entry(), NoteSkill.entry(),
 		ListServers.entry(), ShowServer.entry(), ReloadServers.entry(), ApproveTools.entry(),
 		MakeBackup.entry(),
 		Greet.entry(), ReadHealth.entry(), ReloadSettings.entry(), ListChannels.entry(), RestartChannel.entry(),

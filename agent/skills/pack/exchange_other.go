@@ -1,0 +1,22 @@
+//go:build !linux
+
+package pack
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+func exchange(fresh, place string) error {
+	err := os.Rename(fresh, place)
+	if errors.Is(err, fs.ErrExist) || err != nil && isThere(place) {
+		return inTurn(fresh, place)
+	}
+	return err
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,201 @@
+package pack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/skills"
+	"github.com/corebot/corebot/internal/linediff"
+)
+
+// noteFile is the note in the directory of an installed skill. It is written with the skill, so the two never disagree.
+const noteFile = ".corebot.json"
+
+// Note says where an installed skill came from.
+type Note struct {
+	Source      string    `json:"source"`
+	Commit      string    `json:"commit,omitempty"`
+	Hash        string    `json:"hash"`
+	InstalledAt time.Time `json:"installedAt"`
+}
+
+// Installed is a skill of a workspace with the note of its installation.
+type Installed struct {
+	Pack
+	Note    Note
+	Noted   bool // [Install] has put it there; others were written by hand
+	Changed bool // its files are not those that were installed
+}
+
+// Look reads a skill of a workspace, whatever is wrong with its page. One that is not there is [corebot.ErrNotFound].
+func Look(workspace, name string) (i Installed, err error) {
+	dir := filepath.Join(workspace, skills.Dir, name)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("skill %q: %w", corebot.Plainly(name), corebot.ErrNotFound)
+		}
+		return i, err
+	}
+	if i.Files, err = read(folder(dir), "."); err != nil {
+		return i, fmt.Errorf("the skill %s: %w", name, err)
+	}
+	i.Name, i.Hash = name, HashOf(i.Files)
+	text, err := os.ReadFile(filepath.Join(dir, noteFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return i, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &i.Note)
+	}
+	if err != nil {
+		return i, fmt.Errorf("the note of the skill %s: %w", name, err)
+	}
+	i.Noted, i.Changed = true, i.Note.Hash != i.Hash
+	return i, nil
+}
+
+// Install puts a skill into a workspace, in the place of the skill that has its name. The directory staging is on the
+// same file system, and nobody else works in it.
+func Install(workspace, staging string, p Pack, now time.Time) error {
+	dir := filepath.Join(workspace, skills.Dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	incoming, err := os.MkdirTemp(staging, "skill-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(incoming) //nolint:errcheck // what is left is in the way of nothing
+	fresh := filepath.Join(incoming, p.Name)
+	note, err := json.MarshalIndent(Note{p.Source, p.Commit, p.Hash, now.UTC().Truncate(time.Second)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	for _, f := range append(slices.Clone(p.Files), File{noteFile, append(note, '\n')}) {
+		if err := write(filepath.Join(fresh, filepath.FromSlash(f.Path)), f.Data); err != nil {
+			return fmt.Errorf("write the skill %s: %w", p.Name, err)
+		}
+	}
+	if err := syncDirs(fresh); err != nil {
+		return err
+	}
+	if err := exchange(fresh, filepath.Join(dir, p.Name)); err != nil {
+		return fmt.Errorf("put the skill %s in its place: %w", p.Name, err)
+	}
+	return syncDir(dir)
+}
+
+// inTurn moves away what was there, and then puts the directory there. A crash in between leaves no skill of that name:
+// only file systems that know no exchange have that moment.
+func inTurn(fresh, place string) error {
+	old := fresh + ".old"
+	if err := os.Rename(place, old); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, place); err != nil {
+		return errors.Join(err, os.Rename(old, place))
+	}
+	return nil
+}
+
+// Remove deletes a skill of a workspace: it is gone at once, and its files are deleted then.
+func Remove(workspace, staging, name string) error {
+	if _, err := os.Lstat(filepath.Join(workspace, skills.Dir, name)); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("skill %q: %w", corebot.Plainly(name), corebot.ErrNotFound)
+		}
+		return err
+	}
+	gone, err := os.MkdirTemp(staging, "skill-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(gone) //nolint:errcheck // what is left is in the way of nothing
+	dir := filepath.Join(workspace, skills.Dir)
+	if err := os.Rename(filepath.Join(dir, name), filepath.Join(gone, name)); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func write(path string, data []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// syncDirs makes the names of files durable, in a directory and below it.
+func syncDirs(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return syncDir(path)
+	})
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Change is what becomes of a file when one skill takes the place of another.
+type Change struct {
+	Path string
+	Word string // new, gone or changed
+	Diff string // of a text that changes, as people know it; empty: it is no text, or too large
+}
+
+// maxDiff bounds the difference of one file that is shown, in bytes.
+const maxDiff = 16 << 10
+
+// Compare lists the files that differ between two skills.
+func Compare(old, fresh []File) (all []Change) {
+	was := map[string][]byte{}
+	for _, f := range old {
+		was[f.Path] = f.Data
+	}
+	for _, f := range fresh {
+		before, there := was[f.Path]
+		delete(was, f.Path)
+		switch {
+		case !there:
+			all = append(all, Change{Path: f.Path, Word: "new"})
+		case string(before) != string(f.Data):
+			c := Change{Path: f.Path, Word: "changed"}
+			if hunks, err := linediff.Compare(before, f.Data); err == nil {
+				c.Diff, _ = linediff.Render(hunks, maxDiff)
+			}
+			all = append(all, c)
+		}
+	}
+	for path := range was {
+		all = append(all, Change{Path: path, Word: "gone"})
+	}
+	slices.SortFunc(all, func(a, b Change) int {
+		if a.Path < b.Path {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
