@@ -127,11 +127,11 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		db.owner = o.Owner()
 		db.attended = o.Attends == nil || o.Attends(db.owner)
 	}
-	_, p, err := inspect(ctx, dir)
-	if err != nil {
-		return nil, err
+	version, p, err := inspect(ctx, dir)
+	if err == nil && version != SchemaVersion() {
+		err = migrate(ctx, db.path, migrations.FS, o.Log)
 	}
-	if err := migrate(ctx, db.path, migrations.FS, o.Log); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if db.conn, err = openWriteConn(db.path); err != nil {

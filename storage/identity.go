@@ -3,6 +3,7 @@ package storage
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,7 +118,12 @@ func inspect(ctx context.Context, dir string) (version int64, p past, err error)
 	case state != "":
 		return 0, p, nil
 	}
-	version, err = schemaVersion(ctx, path, migrations.FS)
+	db, err := openReadOnly(path) // one for both looks: a connection reads the whole schema
+	if err != nil {
+		return 0, p, damagedHint(err, dir)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	version, err = versionIn(ctx, db, path, migrations.FS)
 	switch {
 	case err != nil:
 		return 0, p, damagedHint(err, dir)
@@ -128,7 +134,7 @@ func inspect(ctx context.Context, dir string) (version int64, p past, err error)
 	case version == 0:
 		return 0, p, nil
 	}
-	has, err := readIdentity(ctx, path)
+	has, err := readIdentity(ctx, db)
 	if err != nil {
 		return version, p, damagedHint(err, dir)
 	}
@@ -202,12 +208,7 @@ func writeRemembered(dir string, i identity) error {
 }
 
 // readIdentity reads the identity of a file with any schema that this program knows.
-func readIdentity(ctx context.Context, path string) (i identity, err error) {
-	db, err := openReadOnly(path)
-	if err != nil {
-		return i, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+func readIdentity(ctx context.Context, db *sql.DB) (i identity, err error) {
 	column := `''` // of a schema that has no ids yet
 	var has int
 	const columns = `SELECT COUNT(*) FROM pragma_table_info('store') WHERE name = 'identity'`

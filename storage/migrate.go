@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -22,7 +23,9 @@ import (
 )
 
 // SchemaVersion is the newest schema that this program knows.
-func SchemaVersion() int64 { return newestVersion(migrations.FS) }
+func SchemaVersion() int64 { return ownVersion() }
+
+var ownVersion = sync.OnceValue(func() int64 { return newestVersion(migrations.FS) })
 
 func newestVersion(migrations fs.FS) int64 {
 	return slices.Max(append(versions(migrations), 0))
@@ -63,8 +66,13 @@ func schemaVersion(ctx context.Context, path string, migrations fs.FS) (version 
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	return versionIn(ctx, db, path, migrations)
+}
+
+// versionIn is schemaVersion for a file that is open and not empty.
+func versionIn(ctx context.Context, db *sql.DB, path string, migrations fs.FS) (int64, error) {
 	var tables, ours int
-	err = db.QueryRowContext(ctx,
+	err := db.QueryRowContext(ctx,
 		`SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema
 			WHERE type = 'table'`).Scan(&tables, &ours)
 	switch {
