@@ -38,8 +38,9 @@ type Approval struct {
 	Position   int    // of the call's step in the journal
 	Answer     int    // the position of the first call of the same answer
 	Beyond     bool   // the call reaches beyond its chat, and only an admin everywhere may approve it
-	Life       int64  // of the message whose turn requests the approval
+	Life       int64  // of the message whose turn makes the call
 	MessageID  string // of the same message
+	AskedBy    int64  // of a detached request: the life of the message whose turn has asked; 0: the request is attached
 	Key        Key
 	Principal  Principal // who acts
 	Bound      Bound
@@ -55,7 +56,7 @@ type Approval struct {
 	Because    string     // what has changed since the earlier request, in words
 	State      ApprovalState
 	Ran        bool   // the call was begun
-	Reason     string // why the approval is void, in words
+	Reason     string // why the approval is void, or was given up, in words
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	ResolvedAt time.Time // zero while it is awaited
@@ -181,18 +182,23 @@ func Hidden(r rune) bool {
 	return !unicode.IsPrint(r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
+// Detached says whether the answer has come without the calls of the request.
+func (a Approval) Detached() bool { return a.AskedBy != 0 }
+
 // Ask is a request for the approval of one call, with its audit event.
 type Ask struct {
-	Approval Approval
-	Event    AuditEvent
-	Opens    bool // as [Caller.Opens]
-	Apart    bool // as [Caller.Apart]
+	Approval    Approval
+	Event       AuditEvent
+	Opens       bool          // as [Caller.Opens]
+	Apart       bool          // as [Caller.Apart]
+	AnswerAfter time.Duration // how long the answer waits for the approval before it comes without the call; 0: always
 }
 
 // Asked is the approval of a call with its whole request.
 type Asked struct {
 	Approval
-	All []Approval // calls of its request, in their order
+	All   []Approval // calls of its request, in their order
+	Until time.Time  // when the turn looks again, at the latest
 }
 
 // ErrNotAsked means that a call needs an approval, but the request of its answer did not include the call. An answer
@@ -205,6 +211,9 @@ const MaxRefusals = 3
 
 // ErrAskedEnough means that [MaxRefusals] requests of a message were denied or expired.
 var ErrAskedEnough = errors.New("nobody is asked for another approval of this message")
+
+// ErrAskedBefore means that a request of the message is detached. No other one is asked for.
+var ErrAskedBefore = errors.New("the message has a detached request, and asks for no other approval")
 
 // InAnswer is what a call must know about the other calls of its answer.
 type InAnswer struct {
@@ -238,6 +247,8 @@ func (e *Resolved) Error() string {
 	switch {
 	case a.State == ApprovalVoid:
 		return fmt.Sprintf("approval %d is void: %s", a.Request, a.Reason)
+	case a.State == ApprovalExpired && a.Reason != "":
+		return fmt.Sprintf("approval %d was given up: %s", a.Request, a.Reason)
 	case a.State == ApprovalExpired:
 		return fmt.Sprintf("approval %d has expired: nobody answered in time, and the call did not run", a.Request)
 	case a.By == "":

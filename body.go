@@ -244,7 +244,7 @@ func (m *Message) readEssence(r reader) error {
 		}
 		m.Metadata.read(&r)
 	}
-	return cmp.Or(r.end(), m.readRelay(), m.readErrand(), m.readChild())
+	return cmp.Or(r.end(), m.readRelay(), m.readErrand(), m.readChild(), m.readDetached())
 }
 
 // reader takes strings from the front of a stored body. The strings share the body's memory.

@@ -1,6 +1,7 @@
 package corebot
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -194,6 +195,9 @@ var (
 	answerWords = strings.Fields(`yes y yep yeah yup ok okay k sure fine approve approved allow allowed accept accepted
 		confirm confirmed granted always session once no n nope never deny denied reject rejected refuse cancel stop
 		don't dont ja jo nein nee oui non sí si sì sim não da nie tak да нет はい いいえ 是 不 好 네 아니요 👍 👎 ✅ ❌ ✔ ✗`)
+	// refusingWords are those of them that refuse.
+	refusingWords = strings.Fields(`n no nope never deny denied reject rejected refuse cancel stop don't dont nein nee
+		non não nie нет いいえ 不 아니요 👎 ❌ ✗`)
 	// answerFillers stand beside them.
 	answerFillers = strings.Fields(`please it this that one go ahead do not run thanks thank you for the just i and
 		call calls all chat bitte danke`)
@@ -205,10 +209,7 @@ const maxAnswerWords = 5
 // LooksLikeAnswer says whether a text is probably meant as an answer to a request for an approval, such as "yes" or
 // "ok, go ahead". It is no command, so it answers nothing.
 func LooksLikeAnswer(text string) bool {
-	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return r != '\'' && r != '’' &&
-			(unicode.IsSpace(r) || unicode.IsPunct(r) || unicode.In(r, unicode.Variation_Selector, unicode.Sk))
-	})
+	words := wordsOf(text)
 	if len(words) == 0 || len(words) > maxAnswerWords {
 		return false
 	}
@@ -225,4 +226,94 @@ func LooksLikeAnswer(text string) bool {
 		}
 	}
 	return answers
+}
+
+// LooksLikeConsent is [LooksLikeAnswer], for texts that refuse nothing.
+func LooksLikeConsent(text string) bool {
+	return LooksLikeAnswer(text) && !slices.ContainsFunc(wordsOf(text), func(word string) bool {
+		return slices.Contains(refusingWords, strings.ReplaceAll(word, "’", "'"))
+	})
+}
+
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return r != '\'' && r != '’' &&
+			(unicode.IsSpace(r) || unicode.IsPunct(r) || unicode.In(r, unicode.Variation_Selector, unicode.Sk))
+	})
+}
+
+// Detached is what the message of a detached request carries beside its text. A request is detached when its answer has
+// come without the calls. The message waits outside of its lane. An approval puts the message into the lane, and its
+// turn makes exactly the calls that were approved. Every other end of the request ends the message, and no turn runs.
+// The message is stored with this, so that a replay and a restart keep it. No sender can write one.
+type Detached struct {
+	Request int64      `json:"request"`
+	Calls   []ToolCall `json:"calls"`
+	Taint   string     `json:"taint,omitempty"` // [Answer].Taint of the answer with the calls
+}
+
+// DeferredToApproval is the reason of the message of a detached request while its request is open.
+const DeferredToApproval = "approval"
+
+// approvalMessages is the kind in the ids of messages about approvals: see [OwnID].
+const approvalMessages = "approval"
+
+// MaxDetachedRefusals is how many requests of one message can be refused before one is detached. A detached request is
+// shown twice, and a message shows its requests [MaxRefusals] times.
+const MaxDetachedRefusals = MaxRefusals - 2
+
+// Detach is the message of a detached request, whose calls the delivery's turn has made. It speaks for the same sender.
+func (d Delivery) Detach(calls []Approval) Message {
+	of := calls[0]
+	detached := Detached{Request: of.Request, Taint: of.Taint}
+	for i, call := range calls {
+		detached.Calls = append(detached.Calls, ToolCall{
+			ID: fmt.Sprintf("approval_%d_%d", of.Request, i+1), Tool: call.Bound.Tool, Args: call.Bound.Args,
+		})
+	}
+	m := d.Message
+	text := fmt.Sprintf("[corebot] Approval %d was given after your answer. Its calls run now, and their results "+
+		"follow. Tell the chat what came of them.", of.Request)
+	return Message{
+		ID: OwnID(approvalMessages, of.Request, "run"), Direction: Inbound, Key: m.Key, Kind: KindPrompt,
+		Sender: m.Sender, SenderName: m.SenderName, Parts: TextPart(text), Detached: &detached,
+		Envelope: Envelope{Group: m.Envelope.Group, DeliverAt: of.ExpiresAt}, Trace: m.Trace,
+	}
+}
+
+// RunOfApproval reads the request from the id of the message of a detached request.
+func RunOfApproval(messageID string) (request int64, ok bool) {
+	number, found := strings.CutPrefix(messageID, OwnIDs+approvalMessages+"/")
+	if number, ok = strings.CutSuffix(number, "/run"); !found || !ok {
+		return 0, false
+	}
+	request, err := ParseApprovalID(number)
+	return request, err == nil
+}
+
+// OfApproval says whether a history entry tells of the end of a detached request whose calls did not run.
+func (e HistoryEntry) OfApproval() bool {
+	return e.Speaker == SpeakerAssistant && strings.HasPrefix(e.MessageID, OwnIDs+approvalMessages+"/")
+}
+
+// detachedName is the name under which a [Detached] is stored beside the metadata of its message. It is not UTF-8: no
+// metadata of a sender has it.
+const detachedName = "\xfedetached"
+
+var errDetached = errors.New("what it carries of its request cannot be read")
+
+// readDetached takes the detached request out of the metadata that was stored.
+func (m *Message) readDetached() error {
+	text, ok := m.Metadata.Text(detachedName)
+	if !ok {
+		return nil
+	}
+	if delete(m.Metadata, detachedName); len(m.Metadata) == 0 {
+		m.Metadata = nil
+	}
+	m.Detached = new(Detached)
+	if err := json.Unmarshal([]byte(text), m.Detached); err != nil || len(m.Detached.Calls) == 0 {
+		return fmt.Errorf("%w: %w", errBody, errDetached)
+	}
+	return nil
 }

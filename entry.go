@@ -22,6 +22,8 @@ const (
 	EntryAgent  EntryKind = "agent"  // the turn of another agent asked for it
 	EntryEvent  EntryKind = "event"  // a file in the directory of events asked for it
 	EntryJob    EntryKind = "job"    // a turn of the same agent asked for it: see [Job]
+	// EntryApproval: an approval came after the answer of an earlier turn. See [Detached].
+	EntryApproval EntryKind = "approval"
 )
 
 // How changes outside of turns are made.
@@ -118,6 +120,9 @@ func (d Delivery) Caller() Caller {
 		c.Others, c.Taint, c.Chain = slices.Clone(j.Others), j.Taint, j.Chain
 		c.Group, c.Overheard = j.Group, j.Overheard
 		c.Depth, c.Tools, c.Narrow = j.Depth, slices.Clone(j.Tools), !j.Whole
+	}
+	if x := m.Detached; x != nil {
+		c.Entry.Kind, c.Taint = EntryApproval, x.Taint
 	}
 	return c
 }
@@ -269,12 +274,12 @@ func agentChat(k Key) string {
 // of a sender has it.
 const relayName = "\xferelay"
 
-// stored is the metadata of a message with its relay, its errand and its child.
+// stored is the metadata of a message with its relay, its errand, its child and its detached request.
 func (m Message) stored() Metadata {
-	if m.Relay == nil && m.Errand == nil && m.Child == nil {
+	if m.Relay == nil && m.Errand == nil && m.Child == nil && m.Detached == nil {
 		return m.Metadata
 	}
-	all := make(Metadata, len(m.Metadata)+3)
+	all := make(Metadata, len(m.Metadata)+4)
 	for name, value := range m.Metadata {
 		all[name] = value
 	}
@@ -289,6 +294,10 @@ func (m Message) stored() Metadata {
 	if m.Child != nil {
 		child, _ := json.Marshal(m.Child) // strings and numbers: cannot fail
 		all[childName] = textValue(string(child))
+	}
+	if m.Detached != nil {
+		detached, _ := json.Marshal(m.Detached) // strings and numbers: cannot fail
+		all[detachedName] = textValue(string(detached))
 	}
 	return all
 }

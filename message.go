@@ -51,6 +51,8 @@ type Message struct {
 	Errand *Errand `json:"-"`
 	// Child is set in the message of a child turn.
 	Child *Child `json:"-"`
+	// Detached is set in the message of a detached request.
+	Detached *Detached `json:"-"`
 
 	// Trace is what has caused the message; zero where nobody traces. It distinguishes no messages.
 	Trace Trace `json:"-"`

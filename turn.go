@@ -59,6 +59,7 @@ type ToolResult struct {
 	Links   string       `json:"links,omitempty"`   // addresses to which later calls of the turn may go, one a line
 	Follows bool         `json:"follows,omitempty"` // the call went to such an address after the turn was tainted
 	Job     *JobBudget   `json:"job,omitempty"`     // what the call's job takes out of the turn's budget
+	Later   int64        `json:"later,omitempty"`   // the detached request of the call: it has not run, and still can
 	Ran     bool         `json:"-"`                 // the call reached the tool
 }
 
@@ -199,6 +200,8 @@ type Result struct {
 	NewSession    bool // the chat's history begins anew after this turn
 
 	Command AuditEvent // a chat command that was denied, or that changed files; zero: none
+
+	Detached int64 // the request without whose calls the answer came; 0: none
 
 	// Cause is why the message became a dead letter. With a cause, its notice can be grouped with others of the same
 	// cause in the same chat; see [DeadNotice].

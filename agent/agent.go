@@ -230,9 +230,9 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered, Says: t.says(answer.Text)},
 		History: t.leaves(), BeginsSession: t.beginsSession,
-		Replies: t.replies(answer.Text),
-		Model:   cmp.Or(answer.Model, t.modelName()),
-		Spent:   t.spent,
+		Replies: t.replies(answer.Text), Detached: t.detached,
+		Model: cmp.Or(answer.Model, t.modelName()),
+		Spent: t.spent,
 	}, nil
 }
 

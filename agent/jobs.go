@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -81,4 +82,17 @@ func ofChild(c *corebot.Child) string {
 	return fmt.Sprintf("this message is a part of your own work, which an earlier turn of yours has given you as "+
 		"job %d: do it alone and ask nobody. Your answer is its result, and nothing else of this turn is seen. "+
 		"You can use %d tokens and %d model calls with tools\n", c.Job, c.Budget.Tokens, c.Budget.Calls)
+}
+
+// runDetached makes the calls of a detached request that were approved after their answer had come. The model has asked
+// for them in an earlier turn, with the taint of that answer. Each call looks for its approval, and finds it.
+func (t *turn) runDetached(ctx context.Context, x *corebot.Detached) error {
+	for t.nextMerged() { // what a run that starts over was told before
+	}
+	if err := t.showSteers(ctx); err != nil {
+		return err
+	}
+	t.addAnswer(corebot.Answer{Calls: x.Calls, Taint: x.Taint})
+	of := answerCalls{first: t.position, taint: x.Taint, begin: corebot.StepAwaiting}
+	return t.runAll(ctx, x.Calls, of)
 }

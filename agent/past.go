@@ -75,6 +75,9 @@ const jobNote = "<data kind=\"job\">a job of yours in the background has ended, 
 // heartbeatNote stands before the answer of a heartbeat.
 const heartbeatNote = "<data kind=\"heartbeat\">nobody asked for this: a heartbeat of yours told the chat</data>"
 
+// approvalNote stands before what the chat was told of a call that was never made.
+const approvalNote = "<data kind=\"approval\">a call of yours that waited for an approval was not made</data>"
+
 // unaskedNote is what stands before something that was said without a user's message; empty: a user began the turn.
 func (p pastTurn) unaskedNote() string {
 	switch first := p.entries[0]; {
@@ -82,6 +85,8 @@ func (p pastTurn) unaskedNote() string {
 		return postedNote
 	case first.OfJob():
 		return jobNote
+	case first.OfApproval():
+		return approvalNote
 	case first.OfTask() && len(p.entries) == 1:
 		return heartbeatNote
 	}

@@ -41,6 +41,9 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 // idle says whether the pause before the message ends the session.
 func (t *turn) idle() bool {
 	idle := t.opts.SessionIdle
+	if t.delivery.Message.Detached != nil { // it goes on with what an earlier turn has begun
+		return false
+	}
 	return idle > 0 && !t.past.newest.IsZero() && t.delivery.PublishedAt.Sub(t.past.newest) > idle
 }
 

@@ -39,6 +39,8 @@ func (t *turn) taintBySender() {
 		t.who.Overheard = true
 	case m.Relay != nil:
 		t.who.Overheard = true
+	case m.Detached != nil: // so is its text: it is Corebot's own, and its taint is that of its answer
+		t.who.Overheard = t.who.Overheard || m.Envelope.Group
 	case m.Child != nil: // its taint is its parent's, and its prompt is no person's words
 	case m.Errand != nil && m.Errand.Taint != "": // others can have had a hand in the prompt
 		t.who.Overheard = true

@@ -53,6 +53,7 @@ type turn struct {
 	streamed  strings.Builder  // what the model has said so far in the call that runs
 	heldBack  []corebot.Merged // merged, and not yet shown to the model
 	mergedIDs []string         // the ids of the merged messages
+	detached  int64            // the request without whose calls the answer comes
 	notice    string           // what Corebot tells the chat beside the answer
 	shortened bool             // the tools have not their whole prose in the prompt
 	cramped   int64            // the session whose chat is to be told that the context is small; 0: it is not
@@ -119,6 +120,12 @@ func (t *turn) converse(ctx context.Context) (corebot.Answer, error) {
 	for round := range t.opts.MaxIterations {
 		if t.exhausted() {
 			break
+		}
+		if x := t.delivery.Message.Detached; x != nil && round == 0 {
+			if err := t.runDetached(ctx, x); err != nil {
+				return corebot.Answer{}, err
+			}
+			continue
 		}
 		if err := t.mergeSteers(ctx, round > 0 || t.delivery.Merges); err != nil {
 			return corebot.Answer{}, err
@@ -266,8 +273,11 @@ func (t *turn) addAnswer(a corebot.Answer) {
 // runCalls runs the calls of one answer in order. Each gets exactly one result. The model decided on all of them before
 // it read any of their results. So each call is judged by the taint of the answer, as the journal has it.
 func (t *turn) runCalls(ctx context.Context, answer corebot.Answer) error {
-	calls := answer.Calls
-	t.calls = answerCalls{first: t.position, taint: answer.Taint}
+	return t.runAll(ctx, answer.Calls, answerCalls{first: t.position, taint: answer.Taint})
+}
+
+func (t *turn) runAll(ctx context.Context, calls []corebot.ToolCall, of answerCalls) error {
+	t.calls = of
 	var waits error // of the first call that waits for a job: those behind it begin theirs, too
 	for i, call := range calls {
 		if waits != nil && !beginsJob(call) {
@@ -305,6 +315,9 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	if result.Outside {
 		t.taint("a result of " + call.Tool)
 	}
+	if result.Later != 0 {
+		t.detached = result.Later
+	}
 	if result.Job != nil {
 		t.given = t.given.Plus(*result.Job)
 	}
@@ -317,10 +330,11 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 
 // answerCalls is what the calls of one answer have in common.
 type answerCalls struct {
-	first  int    // the position of the first of them
-	taint  string // what had tainted the turn when the model made the answer
-	asked  bool   // this walk has asked for approvals, or found them asked for
-	denied string // the rule by which one was denied, and with it the rest
+	first  int               // the position of the first of them
+	taint  string            // what had tainted the turn when the model made the answer
+	asked  bool              // this walk has asked for approvals, or found them asked for
+	denied string            // the rule by which one was denied, and with it the rest
+	begin  corebot.StepState // of a call without a step
 }
 
 func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
@@ -340,6 +354,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 	case time.Now().After(t.deadline):
 		return notRun("the time of this turn is up"), nil
 	default:
+		handle.state = t.calls.begin
 		t.position++
 	}
 	event := live.Event{
@@ -349,10 +364,9 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 	t.publish(event)
 	result, err := t.tools.Call(ctx, t.caller(), call, handle)
 	event.Kind, event.Text = live.ToolEnded, string(result.Outcome)
-	if waits(err) {
+	if waits(err) || result.Later != 0 {
 		event.Text = live.Waiting
-	}
-	if result.Outcome == corebot.OutcomeDenied {
+	} else if result.Outcome == corebot.OutcomeDenied {
 		event.Note = strings.TrimPrefix(result.Content, "denied: ")
 		if result.Opens != "" {
 			event.Note += ". To open it: " + result.Opens

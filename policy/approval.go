@@ -52,6 +52,7 @@ const (
 	RuleNotTheSame      = "approval-drift"     // the call has changed since its approval
 	RuleNotAsked        = "approval-not-asked" // the request of its answer did not include the call
 	RuleAskedEnough     = "approval-enough"    // too many requests of the message were denied or expired
+	RuleDetached        = "approval-detached"  // the answer comes without the call, whose request stays open
 	// RuleCannotBind: a file that the call names cannot be read, so a change would stay unknown.
 	RuleCannotBind = "approval-not-comparable"
 )

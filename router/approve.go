@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -44,7 +46,7 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.A
 			fmt.Sprintf("In the chat %s:\n%s", a.Key, r.request(asked, to)), asked.NoticeOf()))
 	}
 	return corebot.Result{
-		Outcome: corebot.Outcome{Verb: corebot.Wait, At: a.ExpiresAt, Reason: corebot.AwaitingApproval},
+		Outcome: corebot.Outcome{Verb: corebot.Wait, At: asked.Until, Reason: corebot.AwaitingApproval},
 		Replies: replies, Spent: done.Spent,
 	}
 }
@@ -188,10 +190,22 @@ func (r *Router) decide(ctx context.Context, m corebot.Message, c corebot.Comman
 		}
 		return controlNotice(m, c, text)
 	})
-	if err == nil && done && decision.Stop {
-		r.active.stop(a.Life, corebot.ErrStopped)
+	if err == nil && done {
+		r.decided(m, a, decision)
 	}
 	return receipt, err
+}
+
+// decided tells the turns and the watchers of a decision. The answer to the command tells its own chat.
+func (r *Router) decided(m corebot.Message, a corebot.Approval, decision corebot.Decision) {
+	if decision.Stop {
+		r.active.stop(cmp.Or(a.AskedBy, a.Life), corebot.ErrStopped)
+	}
+	if a.Detached() && !decision.Approve && m.Key == a.Key {
+		r.opts.Live.Publish(live.Event{
+			Kind: live.TurnEnded, Key: a.Key, MessageID: a.MessageID, Text: string(corebot.EndRefused),
+		})
+	}
 }
 
 // fromNowOn says how long an approval lasts.

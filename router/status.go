@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func describe(s corebot.Situation, agent, model string, now time.Time) string {
 	switch {
 	case s.Running:
 		fmt.Fprintf(&b, "An answer has been in the making for %s.", now.Sub(s.RunningSince).Round(time.Second))
-	case len(s.Awaited) > 0:
+	case slices.ContainsFunc(s.Awaited, func(a corebot.Approval) bool { return !a.Detached() }):
 		b.WriteString("An answer waits for an admin's approval.")
 	case s.Why == corebot.AwaitingTime || s.Why == corebot.AwaitingWord || s.Why == corebot.AwaitingJob:
 		fmt.Fprintf(&b, "An answer %s.", waitInWords(s.Why))
@@ -98,6 +99,9 @@ func describeAwaited(b *strings.Builder, all []corebot.Approval, of string) {
 		what := a.Bound.Tool
 		if a.Calls > 1 {
 			what = fmt.Sprintf("%s and %d more", what, a.Calls-1)
+		}
+		if a.Detached() {
+			of = ", whose answer has come without it"
 		}
 		fmt.Fprintf(b, "\nApproval %d%s: %s, until %s: /approve %d or /deny %d", a.Request, of, what,
 			a.ExpiresAt.UTC().Format("15:04:05 MST"), a.Request, a.Request)

@@ -195,6 +195,9 @@ func stepInWords(s corebot.Step) string {
 		return fmt.Sprintf("the model%s asked for %d tool calls", named(s.Answer.Model), len(s.Answer.Calls))
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
 		return "older messages were summarised"
+	case s.Kind == corebot.StepTool && s.Result != nil && s.Result.Later != 0:
+		return fmt.Sprintf("tool %s: the answer went on without it, and approval %d stayed open", s.Call.Tool,
+			s.Result.Later)
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return fmt.Sprintf("tool %s: %s", s.Call.Tool, s.Result.Outcome)
 	case s.Kind == corebot.StepTool && s.State == corebot.StepAwaiting:

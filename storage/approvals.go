@@ -30,7 +30,7 @@ const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals
 	a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
 	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because,
 			a.binding, a.unbound, a.lapsed, a.session,
-	a.state, a.ran, a.reason,
+	a.state, a.ran, a.reason, a.asked_life,
 	a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
 
@@ -50,6 +50,9 @@ var (
 	}
 )
 
+// errOtherCall says that the stored call is not the call that was asked about.
+var errOtherCall = errors.New("what is stored of it is not what it was given for")
+
 func scanApproval(s scanner) (a corebot.Approval, err error) {
 	var args, files, change, binding string
 	var digest []byte
@@ -58,7 +61,7 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 		&k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
 		&a.Bound.Tool, &a.Bound.Definition, &args, &a.Bound.Dir, &files, &digest, &change, &a.Rule, &a.Taint,
 		&a.Round, &a.Instead, &a.Because, &binding, &a.Unbound, &a.Lapsed, &a.Session, (*string)(&a.State), &a.Ran,
-		&a.Reason,
+		&a.Reason, &a.AskedBy,
 		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
 	if err != nil {
 		return a, err
@@ -75,7 +78,7 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 		err = json.Unmarshal([]byte(binding), &a.Binding)
 	}
 	if sum := a.Bound.Digest(); err != nil || !bytes.Equal(sum[:], digest) {
-		return a, fmt.Errorf("what is stored of approval %d is not what it was given for", a.ID)
+		return a, fmt.Errorf("approval %d: %w", a.ID, errOtherCall)
 	}
 	return a, nil
 }
@@ -214,6 +217,9 @@ func (a *Approvals) resolveTx(t *tx, id int64, decision corebot.Decision) error 
 		return err
 	}
 	h := standing{life: found.Life}
+	if found.Detached() { // its answer can be under way still
+		h.life = found.AskedBy
+	}
 	if heads, err := t.one(placeOfLife, []any{&h.lane, &h.seq}, h.life); err != nil || !heads {
 		return err
 	}
@@ -225,7 +231,11 @@ func closeTx(t *tx, a corebot.Approval, state corebot.ApprovalState, who string,
 	if _, err := t.exec(resolveApproval, string(state), t.now, who, a.Request); err != nil {
 		return err
 	}
-	if err := goOnTx(t, a.Life, corebot.AwaitingApproval); err != nil {
+	if !a.Detached() {
+		if err := goOnTx(t, a.Life, corebot.AwaitingApproval); err != nil {
+			return err
+		}
+	} else if err := settleDetachedTx(t, a, state, who, by); err != nil {
 		return err
 	}
 	t.count(approvalsTotal, a.Key.Agent, string(state), "", 1)

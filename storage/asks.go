@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,19 +54,32 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
 			return err
 		}
 		own, known, err := approvalTx(t, approvalOfStep, d.Life, d.Run, s.Position, asks[0].Approval.Answer)
+		if err == nil && !known {
+			own, known, err = approvalTx(t, askedOfStep, d.Life, d.Run, s.Position)
+		}
 		switch {
 		case err != nil:
 			return err
 		case !known:
 			err = askTx(t, d, row, asks)
+		case own.Detached() && own.AskedBy == d.Life:
+			stands = corebot.Asked{Approval: own}
+			return nil
 		case own.State == corebot.ApprovalApproved && asks[0].Approval.Round > own.Round:
 			err = askAnewTx(t, d, row, own, asks)
 		case own.State == corebot.ApprovalAwaited && !own.ExpiresAt.After(t.now):
 			by := corebot.AuditEvent{Key: own.Key, Entry: corebot.EntryItself, StepID: d.StepID(s.Position)}
 			err = closeTx(t, own, corebot.ApprovalExpired, itself, by)
+		case own.State == corebot.ApprovalAwaited:
+			detached, err := l.detachTx(t, d, own, asks[0].AnswerAfter)
+			if err != nil || detached {
+				stands.Approval, _, err = approvalTx(t, approvalByID, own.ID)
+				return err
+			}
 		}
 		if err == nil {
 			stands, err = askedTx(t, d, asks[0].Approval.Answer, s.Position)
+			stands.Until = looksAgain(t, stands.Approval, asks[0].AnswerAfter)
 		}
 		return err
 	})
@@ -80,6 +94,9 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 	}
 	if others > 0 {
 		return corebot.ErrNotAsked
+	}
+	if before, err := t.one(askedBefore, []any{&others}, d.Life, d.Run); err != nil || before {
+		return cmp.Or(err, corebot.ErrAskedBefore)
 	}
 	var refused int64
 	if _, err := t.one(refusedOfLife, []any{&refused}, d.Life, d.Run); err != nil {
@@ -200,22 +217,27 @@ func mistakenTx(t *tx, p *parcel, l lane, life int64) (told bool, err error) {
 	if err != nil || !awaited || a.Principal != p.Sender || !a.ExpiresAt.After(t.now) {
 		return false, err
 	}
+	return true, refuseAnswerTx(t, p, l, life, a)
+}
+
+// refuseAnswerTx ends a message by which its sender meant to answer a request, and tells the sender how to answer.
+func refuseAnswerTx(t *tx, p *parcel, l lane, life int64, a corebot.Approval) error {
 	if _, err := t.exec(takeHeardPlace, l.id); err != nil {
-		return false, err
+		return err
 	}
 	if _, err := t.exec(refuseNow, corebot.ReasonNoAnswer, t.now, t.now, life); err != nil {
-		return false, err
+		return err
 	}
 	about := corebot.Notice{Kind: corebot.NoticeCommand, Actions: a.Actions()}
 	text := fmt.Sprintf("A message does not answer approval %d, so that no text can answer it by chance. "+
 		"The approval is still open: %s. Any other message gives the call up.", a.Request, a.Usage())
 	first := corebot.TextNotice(p.Key, corebot.OwnID("approval", a.Request, "mistaken"), p.ID, text, about)
-	if err = noticeTx(t, &pack([]corebot.Message{first})[0], life); !errors.Is(err, corebot.ErrConflict) {
-		return true, err
+	if err := noticeTx(t, &pack([]corebot.Message{first})[0], life); !errors.Is(err, corebot.ErrConflict) {
+		return err
 	}
 	again := corebot.TextNotice(p.Key, corebot.OwnID("approval", a.Request, "mistaken", life), p.ID,
 		fmt.Sprintf("Approval %d is still open: %s.", a.Request, a.Usage()), about)
-	return true, noticeTx(t, &pack([]corebot.Message{again})[0], life)
+	return noticeTx(t, &pack([]corebot.Message{again})[0], life)
 }
 
 // mayPass says whether a message can end the wait of the lane's head for an approval, if its sender is the head's.
@@ -388,6 +410,9 @@ func endCallsTx(t *tx, life int64) error {
 		return err
 	}
 	if err := denyAwaitedTx(t, life, corebot.AuditEvent{}); err != nil {
+		return err
+	}
+	if _, err := t.exec(clearDetached, life); err != nil {
 		return err
 	}
 	return voidTx(t, "its turn ended without the call", unmadeOfLife, life)

@@ -92,6 +92,13 @@ func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 		if err != nil {
 			return err
 		}
+		lane, err := findLaneTx(t, corebot.Inbound, k)
+		if err == nil {
+			err = passSessionTx(t, lane.id, 0)
+		}
+		if err != nil {
+			return err
+		}
 		if _, err := t.exec(newSession, chat.ID); err != nil {
 			return err
 		}
@@ -215,7 +222,8 @@ func (a *Audit) NoteSkill(ctx context.Context, change string, note map[string]an
 var (
 	laneNow = &query{`SELECT id, leased, claimed_at, depth, waiting, COALESCE(wake_at, 0) FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
-	deferredNow  = &query{`SELECT COUNT(*), COALESCE(MIN(due_at), 0) FROM message_parked WHERE lane_id = ?`}
+	deferredNow = &query{`SELECT COUNT(*), COALESCE(MIN(due_at), 0) FROM message_parked WHERE lane_id = ?
+		AND reason <> '` + corebot.DeferredToApproval + `'`}
 	setChatModel = &query{`UPDATE chats SET model = ?, model_session = session WHERE id = ?`}
 	setChatThink = &query{`UPDATE chats SET think = ?, think_session = session WHERE id = ?`}
 )

@@ -67,6 +67,8 @@ var (
 		WHERE wake_at IS NOT NULL OR free_at > ?2 OR quiet_at > ?2`}
 	shiftApprovals = &query{`UPDATE approvals SET expires_at = MAX(expires_at + ?, 1) WHERE state = '` +
 		string(corebot.ApprovalAwaited) + `'`}
+	shiftDetached = &query{`UPDATE message_parked SET due_at = MAX(due_at + ?, 1) WHERE reason = '` +
+		corebot.DeferredToApproval + `'`}
 	shiftPairings = &query{`UPDATE pairings SET expires_at = MAX(expires_at + ?, 1) WHERE state = 'open'`}
 	// A lease that had expired before the step stays expired.
 	shiftLeases = &query{`UPDATE lanes SET wake_at = wake_at + ?1 WHERE leased = 1 AND wake_at > ?2 - ?1`}
@@ -101,6 +103,9 @@ func (c *prepared) shift(now time.Time, step time.Duration) (err error) {
 	}
 	if _, err = c.exec(shiftBack, step.Milliseconds(), now); err == nil {
 		_, err = c.exec(shiftApprovals, step.Milliseconds())
+	}
+	if err == nil {
+		_, err = c.exec(shiftDetached, step.Milliseconds())
 	}
 	if err == nil {
 		_, err = c.exec(shiftPairings, step.Milliseconds())

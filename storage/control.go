@@ -47,7 +47,12 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 		if err != nil {
 			return err
 		}
-		s = corebot.Stopped{Found: seq != 0 || deferred || len(questions) > 0}
+		own, err := findLaneTx(t, corebot.Inbound, m.Key)
+		if err != nil {
+			return err
+		}
+		detached := stopsDetached(own, asked)
+		s = corebot.Stopped{Found: seq != 0 || deferred || len(questions) > 0 || detached}
 		r, err := l.db.controlTx(t, &packed[0], s.Found)
 		s.Life, s.Duplicate, s.Found = r.Life, r.Duplicate, s.Found && !r.Duplicate
 		if err != nil || r.Duplicate {
@@ -63,6 +68,9 @@ func (l *Ledger) Stop(ctx context.Context, m corebot.Message, headLife int64, by
 		}
 		for _, q := range questions {
 			err = cmp.Or(err, stopHeadTx(t, q, by))
+		}
+		if detached && err == nil {
+			_, err = giveUpDetachedTx(t, own.id, own.detached, stoppedBy(by))
 		}
 		return cmp.Or(err, noticeTx(t, &packed[2], r.Life))
 	})
@@ -97,13 +105,20 @@ func stopHeadTx(t *tx, h standing, by corebot.AuditEvent) error {
 	if err := stopJobsTx(t, h.life, by); err != nil {
 		return err
 	}
+	if err := giveUpAskedTx(t, h.life, stoppedBy(by)); err != nil {
+		return err
+	}
 	return denyAwaitedTx(t, h.life, by)
 }
 
 // Asked returns the questions that the turns of a chat, and the turns of these questions, have asked agents and that
 // have not ended. A conversation that was never begun ends the search, and so does [corebot.MaxHops]. Questions of jobs
-// in the background are not among them: such a job goes on while its chat is stopped.
+// in the background are not among them: such a job goes on while its chat is stopped. The message of the chat's
+// detached request is among them.
 func (l *Ledger) Asked(ctx context.Context, k corebot.Key, agents []string) (found []corebot.Head, err error) {
+	if found, err = l.detached(ctx, k); err != nil {
+		return nil, err
+	}
 	err = l.db.reader.view(ctx, func(c *prepared) error {
 		from := []corebot.Key{k}
 		for range corebot.MaxHops {

@@ -111,6 +111,12 @@ func (l *DeadLetters) reviveTx(t *tx, d letter, fresh bool) error {
 		return err
 	}
 	if fresh {
+		if err := giveUpAskedTx(t, d.id, anew); err != nil {
+			return err
+		}
+		if lane, err = findLaneTx(t, d.direction, d.key); err != nil { // the history has taken a place
+			return err
+		}
 		if _, err := t.exec(carryMerges, d.id, d.run); err != nil {
 			return err
 		}
@@ -251,6 +257,9 @@ type dropping struct{ change, reason string }
 // dropTx drops a dead letter. detail is a further note for the audit.
 func (l *DeadLetters) dropTx(t *tx, d letter, how dropping, detail map[string]any) error {
 	if _, err := t.exec(dropLife, how.reason, t.now, d.id); err != nil {
+		return err
+	}
+	if err := giveUpAskedTx(t, d.id, anew); err != nil {
 		return err
 	}
 	return l.auditTx(t, d, how.change, detail)

@@ -23,7 +23,7 @@ var (
 	deliverLater   = &query{`UPDATE message_life SET deliver_at = ? WHERE id = ?`}
 	deleteDeferred = &query{`DELETE FROM message_parked WHERE life_id = ?`}
 	countDeferred  = &query{`SELECT COUNT(*) FROM message_parked WHERE lane_id = ?`}
-	dueDeferred    = &query{`SELECT p.life_id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread
+	dueDeferred    = &query{`SELECT p.life_id, p.reason, l.direction, l.agent, l.channel, l.account, l.chat, l.thread
 		FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		WHERE p.due_at <= ? ORDER BY p.due_at, p.life_id LIMIT ? + 0`}
 	deferredBody  = &query{`SELECT body FROM message_parked WHERE life_id = ?`}
@@ -31,15 +31,14 @@ var (
 	deferredTotal = &query{
 		`SELECT COUNT(*), COALESCE(SUM(LENGTH(body)), 0), COALESCE(MIN(due_at), 0) FROM message_parked`,
 	}
-	dueNow = &query{
-		`UPDATE message_parked SET due_at = ? WHERE due_at > ? AND reason <> '` + corebot.DeferredToTime + `'`,
-	}
-	dueLater = &query{
-		`SELECT life_id FROM message_parked WHERE due_at > ? AND reason <> '` + corebot.DeferredToTime + `'`,
-	}
+	dueNow   = &query{`UPDATE message_parked SET due_at = ? WHERE due_at > ? AND ` + forBudget}
+	dueLater = &query{`SELECT life_id FROM message_parked WHERE due_at > ? AND ` + forBudget}
 	// A life has one place in its lane for each of its runs. The place that it leaves counts as swept; see [Retention].
 	giveUpPlace = &query{`UPDATE lanes SET swept = swept + 1 WHERE id = ?`}
 )
+
+// forBudget is true for a message that is deferred for a budget.
+const forBudget = `reason NOT IN ('` + corebot.DeferredToTime + `', '` + corebot.DeferredToApproval + `')`
 
 // deferTx defers the head of a lane until a time. It refuses a message whose run has begun, because its work would have
 // to come back with it. It refuses a message beyond the limit of the lane with [corebot.ErrLaneFull]. A refusal writes
@@ -93,7 +92,11 @@ func deferNewTx(t *tx, p *parcel, l lane, life int64) error {
 	t.total.depth[p.Direction]++
 	t.total.bytes += int64(len(p.body))
 	t.backAt = min(t.backAt, due.UnixMilli())
-	_, err := t.exec(insertDeferred, life, l.id, corebot.DeferredToTime, t.now, due, p.body)
+	reason := corebot.DeferredToTime
+	if p.Detached != nil {
+		reason = corebot.DeferredToApproval
+	}
+	_, err := t.exec(insertDeferred, life, l.id, reason, t.now, due, p.body)
 	return err
 }
 
@@ -130,6 +133,7 @@ const deferredPool corebot.Pool = ""
 // returning is a deferred message on its way back.
 type returning struct {
 	life      int64
+	reason    string
 	body      []byte
 	direction corebot.Direction
 	key       corebot.Key
@@ -157,7 +161,11 @@ func (w *waitingClaims) returnDeferredTx(t *tx, probe bool) error {
 			}
 			t.readmitted = append(t.readmitted, -r.life)
 		}
-		if err := returnTx(t, r); err != nil {
+		returns := returnTx
+		if r.reason == corebot.DeferredToApproval {
+			returns = expireDetachedTx
+		}
+		if err := returns(t, r); err != nil {
 			return &unserved{pool: deferredPool, lane: &claimed{lane: -r.life, key: r.key}, row: false, err: err}
 		}
 	}
@@ -176,7 +184,7 @@ func dueDeferredTx(t *tx, limit int) (due []returning, err error) {
 		var r returning
 		var direction int
 		k := &r.key
-		err := s.Scan(&r.life, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
+		err := s.Scan(&r.life, &r.reason, &direction, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
 		r.direction = corebot.Direction(direction)
 		due = append(due, r)
 		return err
@@ -230,7 +238,7 @@ var (
 	oldestDeferred = &query{`SELECT m.id, m.sender FROM message_parked p JOIN lanes l ON l.id = p.lane_id
 		JOIN message_life m ON m.id = p.life_id
 		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
-		AND p.reason <> '` + corebot.DeferredToTime + `' ORDER BY p.life_id LIMIT 1`}
+		AND p.` + forBudget + ` ORDER BY p.life_id LIMIT 1`}
 	endDeferred = &query{`UPDATE message_life SET "end" = ?, reason = ?, ended_at = ? WHERE id = ?`}
 )
 
@@ -241,8 +249,22 @@ func isDeferredTx(t *tx, life int64) (size int, d corebot.Direction, deferred bo
 	return size, corebot.Direction(direction), deferred, err
 }
 
-// endDeferredTx ends the life of a deferred message, and says whether the message was deferred.
+// endDeferredTx ends the life of a deferred message with everything that waits for it, and says whether the message was
+// deferred.
 func endDeferredTx(t *tx, life int64, end corebot.End, reason string) (bool, error) {
+	deferred, err := takeDeferredTx(t, life, end, reason)
+	if err != nil || !deferred {
+		return deferred, err
+	}
+	if err := endCallsTx(t, life); err != nil {
+		return true, err
+	}
+	why := jobEnd{run: 1, state: corebot.JobStopped, why: "it was stopped before it began"}
+	return true, endJobTx(t, life, 0, why)
+}
+
+// takeDeferredTx takes a message out of the deferred ones and ends its life.
+func takeDeferredTx(t *tx, life int64, end corebot.End, reason string) (bool, error) {
 	size, d, deferred, err := isDeferredTx(t, life)
 	if err != nil || !deferred {
 		return false, err
@@ -253,11 +275,8 @@ func endDeferredTx(t *tx, life int64, end corebot.End, reason string) (bool, err
 	if err := t.waiting.addLife(t, life, -1, size); err != nil {
 		return true, err
 	}
-	if _, err = t.exec(endDeferred, string(end), reason, t.now, life); err != nil {
-		return true, err
-	}
-	why := jobEnd{run: 1, state: corebot.JobStopped, why: "it was stopped before it began"}
-	return true, endJobTx(t, life, 0, why)
+	_, err = t.exec(endDeferred, string(end), reason, t.now, life)
+	return true, err
 }
 
 // Deferred gives an operator access to the deferred messages.
@@ -301,14 +320,19 @@ func (l *Deferred) Page(ctx context.Context, after string, limit int) (out []cor
 // that is not deferred is [corebot.ErrNotFound].
 func (l *Deferred) Release(ctx context.Context, life int64) error {
 	return l.db.write(ctx, "release", func(t *tx) error {
-		if _, _, deferred, err := isDeferredTx(t, life); err != nil || !deferred {
-			return notDeferred(life, err)
+		p, err := deferredTx(t, life)
+		if err != nil {
+			return err
+		}
+		if p.Reason == corebot.DeferredToApproval {
+			return corebot.WithHint(fmt.Errorf("%w: deferred message %d waits for an approval", corebot.ErrInvalid,
+				life), "`corebot approvals list` shows the request, and `corebot approvals approve` lets it run")
 		}
 		t.backAt = min(t.backAt, t.now.UnixMilli())
 		if _, err := t.exec(deliverNow, t.now, life, t.now); err != nil {
 			return err
 		}
-		_, err := t.exec(releaseDeferred, t.now, life, t.now)
+		_, err = t.exec(releaseDeferred, t.now, life, t.now)
 		return err
 	})
 }
@@ -338,8 +362,12 @@ func (l *Deferred) Drop(ctx context.Context, life int64) error {
 
 func droppedNotice(p corebot.Deferred) corebot.Message {
 	waited := "for the budget"
-	if p.Reason == corebot.DeferredToTime {
+	switch p.Reason {
+	case corebot.DeferredToTime:
 		waited = "for the time of its delivery"
+	case corebot.DeferredToApproval:
+		return corebot.TextNotice(p.Key, p.MessageID+"/dropped", p.MessageID, "A request for an approval in this chat "+
+			"was dropped by an operator. Its calls do not run.", corebot.Notice{Kind: corebot.NoticeDropped})
 	}
 	return corebot.TextNotice(p.Key, p.MessageID+"/dropped", p.MessageID, "This message waited "+waited+" and was "+
 		"dropped by an operator. Please send it again if it still matters.",

@@ -136,6 +136,11 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 	if err != nil {
 		return err
 	}
+	if r.BeginsSession || r.NewSession {
+		if err := passSessionTx(t, d.Lane, d.Life); err != nil {
+			return err
+		}
+	}
 	if r.BeginsSession {
 		if _, err := t.exec(newSession, chat.ID); err != nil {
 			return err

@@ -107,6 +107,9 @@ func (l *Ledger) CommitAndClaim(ctx context.Context, d corebot.Delivery, r coreb
 				return fmt.Errorf("reply %s: %w", replies[i].ID, receipt.Err)
 			}
 		}
+		if r.Detached != 0 {
+			return stillOpenTx(t, d, r.Detached)
+		}
 		return nil
 	})
 }

@@ -58,6 +58,7 @@ var (
 		FROM message_life m JOIN lanes l ON l.id = m.lane_id LEFT JOIN message_parked p ON p.life_id = m.id
 		WHERE m.id > ? ORDER BY m.id LIMIT ? + 0`}
 	hasWaited = &query{`SELECT 1 WHERE EXISTS (SELECT 1 FROM approvals WHERE life_id = ?1)
+		OR EXISTS (SELECT 1 FROM approvals WHERE asked_life = ?1 AND asked_life <> 0)
 		OR EXISTS (SELECT 1 FROM waits WHERE life_id = ?1)`}
 
 	selectAlarms = &query{`SELECT objective, severity, since, told_at, told, post FROM objective_alarms`}

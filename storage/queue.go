@@ -164,10 +164,11 @@ type lane struct {
 	id, nextSeq, depth, wakeAt, freeAt int64
 	mode                               string // of the chat; empty is the default
 	waiting                            string // why its head waits; empty: it does not wait
+	detached                           int64  // the message of the chat's detached request; 0: there is none
 }
 
 var (
-	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting FROM lanes
+	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting, detached FROM lanes
 		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq,
 		swept)
@@ -237,6 +238,11 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		return r, err
 	}
 	r := corebot.Receipt{Life: life}
+	if l.detached != 0 {
+		if told, err := spokenTx(t, p, &l, life); told || err != nil {
+			return r, err
+		}
+	}
 	switch {
 	case pulled:
 		return r, deliverTx(t, p, l)
@@ -309,8 +315,10 @@ func pushTx(t *tx, d corebot.Direction, k corebot.Key, l lane, life int64, body 
 // findLaneTx returns a lane, or an empty lane with id 0 if there is none.
 func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	l := lane{nextSeq: 1}
-	_, err := t.one(selectLane, []any{&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting}, int64(d),
-		k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	_, err := t.one(selectLane, []any{
+		&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting,
+		&l.detached,
+	}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return l, err
 }
 

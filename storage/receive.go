@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/corebot/corebot"
 )
@@ -194,7 +195,7 @@ type editing struct {
 // editTx says what an edit changes. It changes only a message of its own sender in its own conversation. A sender whom
 // the channel cannot name changes nothing, because nothing tells such senders apart.
 func editTx(t *tx, p *parcel, l lane) (e editing, err error) {
-	if p.Sender.ID == "" || l.id == 0 {
+	if p.Sender.ID == "" || l.id == 0 || strings.HasPrefix(p.EditOf, corebot.OwnIDs) {
 		return e, nil
 	}
 	var found bool

@@ -57,9 +57,10 @@ var (
 		FROM message_queue q JOIN lanes l ON l.id = q.lane_id
 		AND q.seq > l.past JOIN message_life m ON m.id = q.life_id
 		WHERE l.direction = 1 ORDER BY q.life_id LIMIT 100)`}
-	deferredStats = &query{`SELECT reason, COUNT(*) FROM message_parked GROUP BY reason`}
-	countAwaited  = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
-	listAside     = &query{`SELECT id, pool, agent, channel, account, chat, thread, wake_at FROM lanes
+	deferredStats = &query{`SELECT reason, COUNT(*) FROM message_parked
+		WHERE reason <> '` + corebot.DeferredToApproval + `' GROUP BY reason`}
+	countAwaited = &query{`SELECT COUNT(*) FROM approvals WHERE state = 'awaiting' AND expires_at > ?`}
+	listAside    = &query{`SELECT id, pool, agent, channel, account, chat, thread, wake_at FROM lanes
 		WHERE wake_at IS NOT NULL AND waiting = '` + corebot.Unreadable + `' ORDER BY id LIMIT ? + 0`}
 	countChats = &query{`SELECT COUNT(*) FROM chats`}
 )

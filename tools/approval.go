@@ -81,6 +81,9 @@ func (j *job) decided(ctx context.Context, tool Tool, args bound,
 			"an earlier call of this answer was not approved in time, and the rest of the answer was not run")
 	}
 	rule := j.box.policy.NeedsApproval(tool.name, d, j.weigh(tool, args))
+	if j.step.InAnswer().Denied == policy.RuleDetached {
+		return j.behindDetached(ctx, rule, tool, args)
+	}
 	if j.step.State() == corebot.StepAwaiting { // people were asked about this very call
 		return j.approve(ctx, rule, tool, args, "")
 	}
@@ -169,8 +172,14 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 	case errors.Is(err, corebot.ErrAskedEnough):
 		return j.deny(ctx, policy.RuleAskedEnough, fmt.Sprintf("this call needs the approval of an admin, and %d "+
 			"requests of this message were refused already; answer with what you have", corebot.MaxRefusals))
+	case errors.Is(err, corebot.ErrAskedBefore):
+		return j.deny(ctx, policy.RuleDetached, "this call needs the approval of an admin, and another call of this "+
+			"message waits for one; no second one is asked for, so answer with what you have")
 	case err != nil:
 		return r, false, err
+	}
+	if a.Detached() && a.MessageID != j.call.MessageID { // this turn has asked, and another one runs the call
+		return j.withoutCall(ctx, a.Approval)
 	}
 	switch a.State {
 	case corebot.ApprovalApproved:
@@ -256,7 +265,10 @@ func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot
 		a.Change = j.change(args, file, f)
 	}
 	a.Binding, a.Unbound = j.box.policy.Bind(j.weigh(tool, args), j.subject(tool, args))
-	return corebot.Ask{Event: e, Approval: a, Opens: j.call.Opens, Apart: j.call.Apart}
+	return corebot.Ask{
+		Event: e, Approval: a, Opens: j.call.Opens, Apart: j.call.Apart,
+		AnswerAfter: j.answerAfter(),
+	}
 }
 
 // foresee finds the calls behind this one that will need an approval as well, so that an admin decides once. A call

@@ -64,18 +64,21 @@ type Artifacts interface {
 
 // Options of a [Box]. Zero means the default.
 type Options struct {
-	Timeout   time.Duration         // of one call, for tools that name none; 30 s
-	MaxOutput int                   // bytes of one result, as the model sees it; [DefaultMaxOutput]
-	Artifacts Artifacts             // nil: what is over MaxOutput is lost
-	Missing   map[string]string     // what a known tool that is not there lacks, by its name; the model is told
-	Approvers Approvers             // nil: nobody can approve anything
-	Rules     Rules                 // nil: no approval lasts
-	Contents  Contents              // nil: a call that names a file cannot be approved
-	Versions  *Versions             // nil: no change of a file is kept
-	Patience  time.Duration         // how long an approval is awaited; 15 min
-	Redactor  *redact.Redactor      // nil: one that knows the usual shapes of secrets
-	Log       zerolog.Logger        // the zero logger is silent
-	Metrics   prometheus.Registerer // nil: none
+	Timeout   time.Duration     // of one call, for tools that name none; 30 s
+	MaxOutput int               // bytes of one result, as the model sees it; [DefaultMaxOutput]
+	Artifacts Artifacts         // nil: what is over MaxOutput is lost
+	Missing   map[string]string // what a known tool that is not there lacks, by its name; the model is told
+	Approvers Approvers         // nil: nobody can approve anything
+	Rules     Rules             // nil: no approval lasts
+	Contents  Contents          // nil: a call that names a file cannot be approved
+	Versions  *Versions         // nil: no change of a file is kept
+	Patience  time.Duration     // how long an approval is awaited; 15 min
+	// AnswerAfter is how long an answer in a kind of channel waits for an approval, before it comes without the call.
+	// 0 means as long as the approval is awaited, and nil means 0 everywhere.
+	AnswerAfter func(channel string) time.Duration
+	Redactor    *redact.Redactor      // nil: one that knows the usual shapes of secrets
+	Log         zerolog.Logger        // the zero logger is silent
+	Metrics     prometheus.Registerer // nil: none
 }
 
 // Box runs tools. It is safe for use by several goroutines.

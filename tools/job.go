@@ -44,6 +44,7 @@ type job struct {
 	deniesRest  string             // the rule that denies the remaining calls of the same model answer
 	links       bool               // the links of the result are recorded for the turn
 	cost        *corebot.JobBudget // what its job takes out of the budget of the turn
+	later       int64              // the detached request of the call
 	follows     bool               // it goes to the address of a link, after its turn has read untrusted text
 }
 
@@ -268,6 +269,7 @@ func (j *job) store(ctx context.Context, outcome corebot.AuditOutcome, text stri
 	r := corebot.ToolResult{
 		Outcome: outcome, Content: j.present(ctx, text), Outside: j.readOutside, Notice: j.notice,
 		Denies: j.deniesRest, Opens: j.howToAllow, Ran: j.ran, Follows: j.ran && j.follows, Job: j.cost,
+		Later: j.later,
 	}
 	if j.links && outcome == corebot.OutcomeSuccess {
 		r.Links = strings.Join(addresses.InLinks(r.Content), "\n")

@@ -313,3 +313,37 @@ func TestOnASmallTerminalEveryLineFitsAndNothingDrivesIt(t *testing.T) {
 		}
 	}
 }
+
+// TestARequestKeepsItsKeysBehindAnAnswerThatCameWithoutItsCall: the call waits and has not failed, and what runs it in
+// the end is no question of anybody.
+func TestARequestKeepsItsKeysBehindAnAnswerThatCameWithoutItsCall(t *testing.T) {
+	const runs = "corebot:approval/7/run"
+	up := notice("n", runs, "Approval 7 is given up")
+	up.Notice = &corebot.Notice{Kind: corebot.NoticeRefused}
+	for name, last := range map[string]tea.Msg{
+		"it runs":        event(live.TurnStarted, runs, "[corebot] Approval 7 was given", ""),
+		"it was no":      event(live.TurnEnded, runs, "refused", ""),
+		"it is given up": showMsg{up, make(chan error, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			l := d.enter("write it")
+			d.do(deliveredMsg{letter: l}, event(live.TurnStarted, l.id, "", ""),
+				event(live.ToolStarted, l.id, "{}", "fs.write"), event(live.TurnEnded, l.id, live.Waiting, ""),
+				approvalNotice(7, l.id, 1), event(live.TurnStarted, l.id, "", ""),
+				event(live.ToolStarted, l.id, "{}", "fs.write"), ended(l.id, "fs.write", live.Waiting, 2),
+				event(live.TurnEnded, l.id, "answered", ""))
+			d.show(reply("r", l.id, "without it"))
+			open := approvalNotice(7, runs, 1)
+			open.message.ID = "open"
+			d.do(open)
+			requireHas(t, d.screen(), "approval 7")
+			d.do(last)
+			requireLacks(t, d.screen(), "approval 7")
+			printed := d.printed()
+			requireLacks(t, printed, "✗")
+			requireLacks(t, printed, runs)
+			requireLacks(t, printed, "[corebot]")
+		})
+	}
+}

@@ -216,7 +216,7 @@ func (m *model) onNotice(to string) {
 // bringQuestion makes sure that whoever reads the reply knows what it replies to: nothing to do if that is the last
 // question on the screen.
 func (m *model) bringQuestion(id string) {
-	if id == "" || id == m.last {
+	if id == "" || id == m.last || nobodyTyped(id) {
 		return
 	}
 	if text, waiting := m.asked[id]; waiting && !m.seen.has(id) {
@@ -234,6 +234,12 @@ func (m *model) bringQuestion(id string) {
 	}
 	m.last = id
 	m.print(m.look.dim.Render(wrap(text, m.width)))
+}
+
+// nobodyTyped says whether a message has a text of Corebot's own: it runs calls that were approved after their answer.
+func nobodyTyped(id string) bool {
+	_, runs := corebot.RunOfApproval(id)
+	return runs
 }
 
 // recall notes the questions that stand on the screen since the chat was opened.

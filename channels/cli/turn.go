@@ -88,7 +88,7 @@ func (m *model) onEvent(e live.Event) {
 
 // showOther prints a question that was typed at another terminal.
 func (m *model) showOther(id, text string) {
-	if _, mine := m.asked[id]; mine || m.seen.has(id) || text == "" {
+	if _, mine := m.asked[id]; mine || m.seen.has(id) || text == "" || nobodyTyped(id) {
 		return
 	}
 	m.seen.add(id)

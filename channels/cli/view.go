@@ -155,6 +155,9 @@ func pastText(past []corebot.HistoryEntry, look styles, width int, now time.Time
 	var b strings.Builder
 	day := now.Local().Format(time.DateOnly)
 	for _, e := range past {
+		if e.Speaker == corebot.SpeakerUser && nobodyTyped(e.MessageID) {
+			continue
+		}
 		at := e.At.Local()
 		if on := at.Format(time.DateOnly); on != day {
 			day = on

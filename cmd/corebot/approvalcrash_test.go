@@ -177,3 +177,103 @@ func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestKilledAroundADetachedRequestItsCallRunsOnceIfAtAll kills the daemon at each step of a detached request: where it
+// is asked, detached, answered and approved, and where its own turn then runs the call.
+func TestKilledAroundADetachedRequestItsCallRunsOnceIfAtAll(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		point string
+		late  bool // only the approval leads there
+		least int  // how often the call has run at least; never more than once
+	}{
+		{"turn.after#1", false, 1},
+		{"ask.before#2", false, 1},
+		{"ask.after#2", false, 1},
+		{"step.tool.done.before#2", false, 1},
+		{"step.tool.done.after#2", false, 1},
+		{"turn.before#2", false, 1},
+		{"turn.after#2", false, 1},
+		{"", true, 1},
+		{"approve.before", true, 1},
+		{"approve.after", true, 1},
+		{"ask.before#3", true, 1},
+		{"ask.after#3", true, 1},
+		{"step.tool.intended.before", true, 1},
+		{"tool.before", true, 0},
+		{"tool.after#3", true, 1},
+		{"step.tool.done.after#3", true, 1},
+		{"turn.before#3", true, 1},
+		{"turn.after#3", true, 1},
+	} {
+		t.Run("at "+c.point, func(t *testing.T) {
+			t.Parallel()
+			detachAndKill(t, c.point, c.late, c.least)
+		})
+	}
+}
+
+// runsDetached is the message whose turn makes the calls of the first request.
+const runsDetached = "corebot:approval/1/run"
+
+func detachAndKill(t *testing.T, point string, late bool, least int) {
+	model := httptest.NewServer(llmtest.New(func(r llmtest.Request) llmtest.Answer {
+		if strings.Contains(lastUser(r), "[corebot] Approval 1") {
+			return llmtest.Text("told")
+		}
+		return listThenNote(r)
+	}))
+	t.Cleanup(model.Close)
+	s := &service{
+		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		env: []string{
+			"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + model.URL + "/v1", "OPENAI_MODEL=scripted",
+			"OPENAI_API_KEY=none", "COREBOT_WEBHOOK_ENABLED=false", "COREBOT_APPROVALS_ANSWER_AFTER=500ms",
+		},
+	}
+	s.output("init")
+	s.output("admin", "grant", "cli:local:"+strconv.Itoa(os.Getuid()))
+	usual := s.env
+	s.env = append(slices.Clone(usual), "COREBOT_FAULT="+point)
+	s.startAndWait()
+	s.env = usual
+	s.try("send", "--id", "first", "look around")
+	if !late {
+		s.wantKilled()
+		s.startAndWait()
+		s.try("send", "--id", "first", "look around")
+	}
+	if b := s.awaitEnds(crashStory{})["first"]; b.End != "answered" || b.replies() != 1 {
+		t.Errorf("the message: %+v", b)
+	}
+	if point == "" {
+		s.kill()
+		s.startAndWait()
+	}
+	if listed := s.output("approvals", "list", "--json"); strings.Count(listed, `"detached":true`) != 1 {
+		t.Errorf("what waits is %s", listed)
+	}
+	s.try("approvals", "approve", "1")
+	if late && point != "" {
+		s.wantKilled()
+		s.startAndWait()
+		s.try("approvals", "approve", "1") // as whoever saw no answer does
+	}
+	runs := s.awaitEnds(crashStory{rest: map[string]string{runsDetached: ""}})[runsDetached]
+	if runs.End != "answered" || runs.replies() != 1 {
+		t.Errorf("the message of the request: %+v", runs)
+	}
+	memory, _ := os.ReadFile(filepath.Join(s.home, "workspace", "memory", "MEMORY.md"))
+	if n := strings.Count(string(memory), "NOTE <b>"); n < least || n > 1 {
+		t.Errorf("it ran %d times, want %d to 1", n, least)
+	}
+	trail := s.output("audit", "--json")
+	for _, event := range []string{"approval.request", "approval.detach", "approval.approve"} {
+		if n := strings.Count(trail, `"event":"`+event+`"`); n != 1 {
+			t.Errorf("the audit has %s %d times", event, n)
+		}
+	}
+	s.terminate()
+	s.output("db", "check")
+	s.output("audit", "verify")
+}

@@ -105,6 +105,9 @@ func printApproval(t *teller, a corebot.Approval, diff int) {
 	if a.Taint != "" {
 		t.line("  read from outside: %s", corebot.Plainly(a.Taint))
 	}
+	if a.Detached() {
+		t.line("  its answer has come without this call, and the call can run later")
+	}
 	if a.Instead != 0 {
 		t.line("  instead of approval %d: %s after it was approved", a.Instead, corebot.Plainly(a.Because))
 	}

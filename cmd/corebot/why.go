@@ -98,7 +98,11 @@ func eventsOf(l corebot.Life) []event {
 		}
 	}
 	add(l.PublishedAt, "accepted from %s", senderOf(l))
-	add(l.DeliverAt, "due by its deliverAt")
+	if _, runs := corebot.RunOfApproval(l.MessageID); runs {
+		add(l.DeliverAt, "its request was approved, or expires")
+	} else {
+		add(l.DeliverAt, "due by its deliverAt")
+	}
 	for _, a := range l.AttemptLog {
 		add(a.At, "run %d: %s", a.Run, detail(attemptOf(a), a.Error))
 	}
@@ -123,6 +127,12 @@ func eventsOf(l corebot.Life) []event {
 		now := ""
 		if r.End == "" {
 			now = ", now " + detail(r.State, r.LastError)
+		}
+		if request, is := corebot.RunOfApproval(r.MessageID); is {
+			add(r.PublishedAt, "approval %d stays open: message %s runs its calls if it is given%s", request,
+				printable(r.MessageID), now)
+			add(r.EndedAt, "message %s ended: %s", printable(r.MessageID), detail(string(r.End), r.Reason))
+			continue
 		}
 		add(r.PublishedAt, "%s %s enqueued%s", r.Kind, printable(r.MessageID), now)
 		add(r.EndedAt, "%s %s %s", r.Kind, printable(r.MessageID), detail(string(r.End), r.LastError))
@@ -195,6 +205,9 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: older messages were summarised by %s", s.Position,
 			cmp.Or(oneLine(s.Answer.Model, 64), "an extract"))
+	case s.Kind == corebot.StepTool && s.Result != nil && s.Result.Later != 0:
+		return s.EndedAt, fmt.Sprintf("step %d: %s %s: the answer went on without it (corebot approvals show %d)",
+			s.Position, oneLine(s.Call.Tool, 64), oneLine(string(s.Call.Args), 80), s.Result.Later)
 	case s.Kind == corebot.StepTool && s.Result != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: %s %s: %s", s.Position, oneLine(s.Call.Tool, 64),
 			oneLine(string(s.Call.Args), 80), s.Result.Outcome)

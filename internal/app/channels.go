@@ -127,6 +127,16 @@ func (a *App) isNetwork(name string) bool {
 	return slices.ContainsFunc(kinds(a.networks), func(k channels.Kind) bool { return k.Name == name && k.Network })
 }
 
+// answerAfter is how long an answer in a kind of channel waits for an approval, before it comes without the call. Where
+// a program reads, it always waits: the program takes the first reply for all there is.
+func (a *App) answerAfter(channel string) time.Duration {
+	people := channel == webhook.Channel && a.config.WebhookInteractive()
+	if people || ownersChannel().Is(channel) || a.isNetwork(channel) {
+		return a.config.Approvals.AnswerAfter
+	}
+	return 0
+}
+
 // untrusted names what taints turns, by the kinds whose messages do.
 func (a *App) untrusted() map[string]string {
 	all := map[string]string{}

@@ -213,7 +213,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 	}
 	u.box, err = tools.NewBox(registry, u.policy, storage.NewGrants(a.Store), tools.Options{
 		Approvers: storage.NewGrants(a.Store), Rules: storage.NewApprovals(a.Store), Contents: artifacts,
-		Versions: u.versions, Patience: a.config.Approvals.Expiry,
+		Versions: u.versions, Patience: a.config.Approvals.Expiry, AnswerAfter: a.answerAfter,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
 		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: map[string]string{"web.search": noEngine},
 	})

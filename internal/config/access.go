@@ -43,6 +43,10 @@ type Approvals struct {
 	Always  List[string]  `mapstructure:"always"`
 	Tainted List[string]  `mapstructure:"tainted"`
 	Expiry  time.Duration `mapstructure:"expiry" min:"1s"`
+	// AnswerAfter is how long an answer waits before it comes without the call; 0: as long as Expiry says.
+	AnswerAfter time.Duration `mapstructure:"answer_after" min:"0s"`
 }
 
-func defaultApprovals() Approvals { return Approvals{Mode: "tainted", Expiry: 15 * time.Minute} }
+func defaultApprovals() Approvals {
+	return Approvals{Mode: "tainted", Expiry: 15 * time.Minute, AnswerAfter: 2 * time.Minute}
+}

@@ -95,6 +95,7 @@ type ApprovalRow struct {
 	Definition string              `json:"definition,omitempty"` // of a call of an MCP tool
 	Instead    int64               `json:"instead,omitempty"`    // the older request that this one replaces
 	Because    string              `json:"because,omitempty"`    // what changed after the older request
+	Detached   bool                `json:"detached,omitempty"`   // its answer has come without the call
 
 	// State and what follows are set once the call is resolved.
 	State      corebot.ApprovalState `json:"state,omitempty"`
@@ -110,7 +111,7 @@ func (a Approval) Row() ApprovalRow {
 		ID: a.Request, Tool: a.Bound.Tool, Args: redact.Shallow(a.Bound.Args), Principal: a.Principal.String(),
 		ChatID:    a.Key.Chat,
 		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead,
-		Because: a.Because,
+		Because: a.Because, Detached: a.Detached(),
 	}
 	if a.Change.Path != "" {
 		row.Change = &a.Change

@@ -48,6 +48,7 @@
 -- has 0071_dead_notices.sql
 -- has 0073_objectives.sql
 -- has 0080_tokens.sql
+-- has 0083_detached.sql
 -- has 0094_memory_scopes.sql
 -- has 0097_forget.sql
 CREATE TABLE goose_db_version (
@@ -82,7 +83,7 @@ CREATE TABLE lanes (
   lost_at    INTEGER NOT NULL DEFAULT 0, -- that journal position
   stop_seq   INTEGER NOT NULL DEFAULT 0, -- a /stop was accepted for the message at this place
   waiting    TEXT    NOT NULL DEFAULT '' -- why the head waits: backoff, shutdown, ...
-, free_at INTEGER NOT NULL DEFAULT 0, swept INTEGER NOT NULL DEFAULT 0, mode TEXT NOT NULL DEFAULT '', quiet_at INTEGER NOT NULL DEFAULT 0, quiet_from INTEGER NOT NULL DEFAULT 0, interrupted INTEGER NOT NULL DEFAULT 0, merge_seq INTEGER NOT NULL DEFAULT 0, past INTEGER NOT NULL DEFAULT 0, lost_epoch INTEGER NOT NULL DEFAULT 0, held_for TEXT, held_at INTEGER NOT NULL DEFAULT 0, limited    INTEGER NOT NULL DEFAULT 0, limited_at INTEGER NOT NULL DEFAULT 0) STRICT;
+, free_at INTEGER NOT NULL DEFAULT 0, swept INTEGER NOT NULL DEFAULT 0, mode TEXT NOT NULL DEFAULT '', quiet_at INTEGER NOT NULL DEFAULT 0, quiet_from INTEGER NOT NULL DEFAULT 0, interrupted INTEGER NOT NULL DEFAULT 0, merge_seq INTEGER NOT NULL DEFAULT 0, past INTEGER NOT NULL DEFAULT 0, lost_epoch INTEGER NOT NULL DEFAULT 0, held_for TEXT, held_at INTEGER NOT NULL DEFAULT 0, limited    INTEGER NOT NULL DEFAULT 0, limited_at INTEGER NOT NULL DEFAULT 0, detached INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE UNIQUE INDEX lanes_key ON lanes (direction, agent, channel, account, chat, thread);
 CREATE INDEX lanes_wake ON lanes (pool, wake_at) WHERE wake_at IS NOT NULL;
 CREATE TABLE message_queue (
@@ -306,7 +307,7 @@ CREATE TABLE "approvals" (
   expires_at  INTEGER NOT NULL,
   resolved_at INTEGER NOT NULL DEFAULT 0,
   resolved_by TEXT    NOT NULL DEFAULT ''
-, binding TEXT NOT NULL DEFAULT '', unbound TEXT NOT NULL DEFAULT '', lapsed TEXT NOT NULL DEFAULT '', session INTEGER NOT NULL DEFAULT 0) STRICT;
+, binding TEXT NOT NULL DEFAULT '', unbound TEXT NOT NULL DEFAULT '', lapsed TEXT NOT NULL DEFAULT '', session INTEGER NOT NULL DEFAULT 0, asked_life INTEGER NOT NULL DEFAULT 0, asked_run INTEGER NOT NULL DEFAULT 0, asked_position INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE UNIQUE INDEX approvals_step ON approvals (life_id, run, position, answer, round);
 CREATE INDEX approvals_awaiting ON approvals (life_id) WHERE state = 'awaiting';
 CREATE INDEX approvals_request ON approvals (request);
@@ -566,6 +567,7 @@ CREATE TABLE tokens (
   revoked_at INTEGER NOT NULL DEFAULT 0 -- 0: it is in force
 ) STRICT;
 CREATE UNIQUE INDEX tokens_in_force ON tokens (name) WHERE revoked_at = 0;
+CREATE INDEX approvals_asked ON approvals (asked_life, asked_run, asked_position) WHERE asked_life <> 0;
 CREATE TABLE page_sources (
   agent   TEXT    NOT NULL,
   channel TEXT    NOT NULL, -- empty: the page of the agent
@@ -645,10 +647,11 @@ INSERT INTO goose_db_version VALUES (48, 70, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (52, 94, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (53, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (52, 83, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (53, 94, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (54, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 53);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 54);
