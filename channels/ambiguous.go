@@ -48,13 +48,20 @@ func (r *run) mayBeShown(d corebot.Delivery, why string) (out corebot.Outcome, h
 }
 
 // doubts are the messages of which an earlier send may have shown something. The lane forgets a lost lease as soon as
-// the message waits, so this process remembers it. A message that was accepted before this process began is in doubt,
-// too: an earlier process may have begun it. So is one that was accepted later than now, by a clock that was set back.
-// There are at most as many as lanes.
+// the message waits, so this process remembers it.
+//
+// An earlier process may have begun a message that it had accepted. Only the head of a lane is ever sent, so of each
+// lane that is the first message that this process claims. A message that was accepted later than now, by a clock that
+// was set back, counts as accepted earlier, too. There are at most as many as lanes.
 type doubts struct {
 	began time.Time
 	mu    sync.Mutex
 	lives map[int64]struct{}
+	heads map[int64]int64 // lane to the place of the first message that was accepted earlier
+}
+
+func newDoubts(now time.Time) *doubts {
+	return &doubts{began: now, lives: map[int64]struct{}{}, heads: map[int64]int64{}}
 }
 
 // about says whether a message is in doubt. A wait for a rate counts as a try: a server in between can refuse what the
@@ -62,12 +69,25 @@ type doubts struct {
 func (x *doubts) about(d corebot.Delivery, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if d.Attempt > 1 || d.Run > 1 || d.Lost > 0 || d.Limited > 0 || !d.PublishedAt.After(x.began) ||
-		d.PublishedAt.After(now) {
+	inherited := x.inherited(d, now)
+	if inherited || d.Attempt > 1 || d.Run > 1 || d.Lost > 0 || d.Limited > 0 {
 		x.lives[d.Life] = struct{}{}
 	}
 	_, is := x.lives[d.Life]
 	return is
+}
+
+// inherited says whether an earlier process may have begun a message.
+func (x *doubts) inherited(d corebot.Delivery, now time.Time) bool {
+	if d.PublishedAt.After(x.began) && !d.PublishedAt.After(now) {
+		delete(x.heads, d.Lane) // all that come behind it are of this process, too
+		return false
+	}
+	head, known := x.heads[d.Lane]
+	if !known {
+		x.heads[d.Lane], head = d.Seq, d.Seq
+	}
+	return d.Seq <= head
 }
 
 // settled forgets a message that has ended.

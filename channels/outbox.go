@@ -117,7 +117,7 @@ func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
 	o.underWay.WithLabelValues(kind) // shown from the start, as the others
 	o.ambiguous.WithLabelValues(kind)
 	r := &run{Outbox: o, kind: kind, accounts: map[string]*watched{}, places: newPlaces()}
-	r.doubts = &doubts{began: time.Now(), lives: map[int64]struct{}{}}
+	r.doubts = newDoubts(time.Now())
 	for _, e := range accounts {
 		r.accounts[e.Name] = e
 		r.known(e.Channel)

@@ -112,6 +112,10 @@ func (c *Channel) file(ctx context.Context, text []byte) error {
 // arrives is how long a copy of a mail that was taken may be on its way to the mailbox. Tests wait for less.
 var arrives = 8 * time.Second
 
+// lookAgain is when to search the mailbox anew meanwhile. A search can take long in a large mailbox, so the reception
+// says what has come in between.
+const lookAgain = 4 * time.Second
+
 // Delivered implements [channels.Reconciler]: it looks for the mail in the mailbox, under its Message-ID. The server
 // takes the copy for the account itself in one with the mail, so the mail was sent if it is there. If not, it is looked
 // for again, because a copy can be on its way. A copy that Corebot files itself comes later than the mail: if that is
@@ -126,22 +130,31 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 		until = by.Add(-2 * time.Second)
 	}
 	for {
-		shown := false
-		err := c.atDesk(ctx, func(m *mailbox) (err error) { shown, err = c.find(m, id); return err })
+		shown := c.hasCome(id)
+		if !shown {
+			err := c.atDesk(ctx, func(m *mailbox) (err error) { shown, err = c.find(m, id); return err })
+			if err != nil {
+				return channels.Receipt{}, false, outOfReach(fmt.Errorf("look for a sent mail: %w", err))
+			}
+		}
 		switch {
-		case err != nil:
-			return channels.Receipt{}, false, outOfReach(fmt.Errorf("look for a sent mail: %w", err))
 		case shown:
 			return channels.Receipt{IDs: []string{id}}, true, nil
 		case c.settings.SentCopy == copyAppend:
 			return channels.Receipt{}, false, fmt.Errorf("%w: there is no copy of the mail", channels.ErrMayBeShown)
-		case time.Now().After(until):
+		case !time.Now().Before(until):
 			return channels.Receipt{}, false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return channels.Receipt{}, false, outOfReach(ctx.Err())
-		case <-time.After(500 * time.Millisecond):
+		again := time.Now().Add(lookAgain)
+		if until.Before(again) {
+			again = until
+		}
+		for !c.hasCome(id) && time.Now().Before(again) {
+			select {
+			case <-ctx.Done():
+				return channels.Receipt{}, false, outOfReach(ctx.Err())
+			case <-time.After(100 * time.Millisecond):
+			}
 		}
 	}
 }
@@ -209,5 +222,6 @@ func (c *Channel) subjectFor(ctx context.Context, o channels.Outbound) string {
 		return ""
 	}
 	c.remember(id, subject)
+	c.remember(o.Key.Thread, subject) // for the next answers there: a search can take long
 	return subject
 }

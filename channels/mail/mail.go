@@ -118,6 +118,7 @@ type Channel struct {
 	mu       sync.Mutex
 	subjects map[string]string   // of mails of late, by their id
 	absent   map[string]struct{} // ids of mails that were tried, and that the server has surely not taken
+	come     map[string]struct{} // ids of own mails whose copy was received of late
 	stuck    stuck
 }
 
@@ -135,7 +136,10 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	if s.User == "" {
 		s.User = s.Address
 	}
-	c := &Channel{settings: s, site: site, subjects: map[string]string{}, absent: map[string]struct{}{}}
+	c := &Channel{
+		settings: s, site: site, subjects: map[string]string{}, absent: map[string]struct{}{},
+		come: map[string]struct{}{},
+	}
 	c.own, _ = parseAddress(s.Address)
 	c.names = newNames(c.own, s.Password)
 	c.imap, _ = parseServer(s.IMAP)
@@ -204,4 +208,21 @@ func (c *Channel) subject(id string) (string, bool) {
 	defer c.mu.Unlock()
 	s, known := c.subjects[id]
 	return s, known
+}
+
+// noteCome remembers that the copy of an own mail was received: so the server has taken the mail.
+func (c *Channel) noteCome(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.come) >= 10_000 {
+		clear(c.come)
+	}
+	c.come[id] = struct{}{}
+}
+
+func (c *Channel) hasCome(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, has := c.come[id]
+	return has
 }

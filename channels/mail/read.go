@@ -37,6 +37,7 @@ func (c *Channel) read(got fetched) (in channels.Incoming, is outcome) {
 	why := automatic(h, from)
 	if from == c.own {
 		if c.ownsMail(id, h) {
+			c.noteCome(id)
 			return in, ownCopy
 		}
 		return in, c.leave("it says to be from Corebot itself", got)

@@ -71,6 +71,9 @@ var (
 
 // call makes one request. Its error is a [*corebot.Failure].
 func call[T any](ctx context.Context, c *client, method string, args map[string]any) (result T, err error) {
+	if args == nil {
+		args = map[string]any{} // a server can refuse the JSON null
+	}
 	body, err := json.Marshal(args)
 	if err != nil {
 		return result, fmt.Errorf("write the request %s: %w", method, err)

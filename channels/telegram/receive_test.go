@@ -263,3 +263,21 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A proxy can answer each poll at once. That must not become thousands of polls a second.
+func TestAServerThatHoldsNoPollIsNotAskedWithoutPause(t *testing.T) {
+	s := platform(t)
+	s.Faults(func(c telegramtest.Call) telegramtest.Fault {
+		if c.Method == "getUpdates" {
+			return telegramtest.Fault{Code: 200, Page: `{"ok":true,"result":[]}`}
+		}
+		return telegramtest.Fault{}
+	})
+	_, stop := run(t, open(t, s), &channeltest.Door{})
+	until(t, "a poll", func() bool { return len(s.Calls("getUpdates")) > 0 })
+	time.Sleep(300 * time.Millisecond)
+	stop()
+	if n := len(s.Calls("getUpdates")); n > 2 {
+		t.Errorf("there were %d polls", n)
+	}
+}

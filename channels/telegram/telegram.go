@@ -143,10 +143,14 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 	cursor, err := door.Cursor(ctx)
 	for err == nil {
 		var updates []update
+		asked := time.Now()
 		if updates, err = c.fetch(ctx, cursor); err != nil {
 			break
 		}
 		door.Alive()
+		if len(updates) == 0 && time.Since(asked) < c.poll/2 { // a server in between that holds no polls
+			backoff.Sleep(ctx, time.Second)
+		}
 		if len(updates) > 0 {
 			cursor, err = c.accept(ctx, door, me, updates, cursor)
 		}

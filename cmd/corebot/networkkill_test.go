@@ -120,7 +120,9 @@ func besiege(t *testing.T, n network) *besieged {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		llmtest.New(func(r llmtest.Request) llmtest.Answer {
-			return llmtest.Text("answer to " + lastUser(r)).After(rand.N(30 * time.Millisecond))
+			said := lastUser(r) // its last line; above it a mail has its subject
+			return llmtest.Text("answer to " + said[strings.LastIndexByte(said, '\n')+1:]).
+				After(rand.N(30 * time.Millisecond))
 		}).ServeHTTP(w, r) // a new one each time: it would keep every request
 	}))
 	t.Cleanup(model.Close)
@@ -266,7 +268,13 @@ func (b *besieged) judge() {
 	if most := networkKills() * len(b.said); b.gone > most {
 		b.t.Errorf("%d messages are forgotten, at most %d can be", b.gone, most)
 	}
+	early := 0
 	for _, c := range b.platform.complaints() {
+		// A program that is killed before it has stored that the platform asks to wait does not know of it.
+		if strings.Contains(c, "was to be left alone") && early < networkKills() {
+			early++
+			continue
+		}
 		b.t.Errorf("the platform complains: %s", c)
 	}
 	b.tell(fmt.Sprintf(`bot killed              on %s, %d times, and cut off from its platform %d times

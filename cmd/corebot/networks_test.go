@@ -23,6 +23,9 @@ var networks = []network{
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
 	{name: "slack", kind: "slack", history: true, open: openSlack},
 	{name: "irc", kind: "irc", forgets: true, open: openIRC},
+	{name: "mail", kind: "mail", history: true, open: openMail},
+	{name: "exim", kind: "mail", history: true, open: openPostOffice},
+	{name: "mox", kind: "mail", history: true, open: openMox},
 	{name: "ngircd", kind: "irc", forgets: true, open: openNgircd},
 	{name: "inspircd", kind: "irc", forgets: true, open: openInspircd},
 }

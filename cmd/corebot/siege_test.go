@@ -35,7 +35,7 @@ const (
 	siegeChats    = 50
 	siegePerCycle = 25 // messages for each cycle, on average
 	siegeDrain    = 5 * time.Second
-	siegePatience = time.Minute // for what has failed when it takes longer
+	siegePatience = 3 * time.Minute // for what has failed when it takes longer, also on a busy machine
 	inOrder       = "SIGTERM"
 	maxReadyP99   = 2 * time.Second
 )

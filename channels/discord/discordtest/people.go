@@ -80,6 +80,7 @@ func (s *Server) said(c *channel, from User, text string, at time.Time) map[stri
 // tell sends an event about a message, with what the history does not have.
 func (s *Server) tell(kind string, c *channel, from User, m map[string]any) {
 	m = maps.Clone(m)
+	m["channel_type"] = c.kind
 	if c.guild != "" {
 		m["guild_id"], m["member"] = c.guild, from.member()
 	}

@@ -22,12 +22,12 @@ app.command('/corebot', async ({ack, command, client}) => { await ack();
 app.start().catch(e => { console.error(e); process.exit(1); });
 `
 
-// TestSlacksOwnLibraryTakesTheServerForSlack runs a bot of @slack/bolt against the server. BOLT names a directory whose
-// node_modules have it: npm install --prefix DIR @slack/bolt.
+// TestSlacksOwnLibraryTakesTheServerForSlack runs a bot of @slack/bolt against the server. NETWORK_CLIENTS names a
+// directory whose node_modules have it: scripts/network-clients makes one.
 func TestSlacksOwnLibraryTakesTheServerForSlack(t *testing.T) {
-	dir := os.Getenv("BOLT")
+	dir := os.Getenv("NETWORK_CLIENTS")
 	if dir == "" {
-		t.Skip("BOLT names no directory with @slack/bolt")
+		t.Skip("scripts/network-clients runs this")
 	}
 	s := New()
 	t.Cleanup(s.Close)

@@ -1,7 +1,9 @@
 package telegramtest
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -30,8 +32,8 @@ func read(r *http.Request) (args, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(body, &a); err != nil {
-			return nil, fmt.Errorf("can't parse request JSON object: %w", err)
+		if err := json.Unmarshal(body, &a); err != nil || a == nil {
+			return nil, fmt.Errorf("can't parse request JSON object: %w", cmp.Or(err, errors.New("it is null")))
 		}
 	case "multipart/form-data":
 		if err := r.ParseMultipartForm(1 << 20); err != nil {

@@ -2,6 +2,7 @@ package telegramtest
 
 import (
 	"maps"
+	"regexp"
 	"strconv"
 	"time"
 )
@@ -19,6 +20,9 @@ type Said struct {
 
 // Ann is a person.
 var Ann = User{ID: 1001, FirstName: "Ann", Username: "ann"}
+
+// commandIn is a command at the beginning of a text, which the platform marks.
+var commandIn = regexp.MustCompile(`^/[A-Za-z0-9_]{1,64}(@[A-Za-z0-9_]+)?`)
 
 // Say has somebody say something, and gives the id of the message.
 func (s *Server) Say(m Said) int64 {
@@ -38,6 +42,9 @@ func (s *Server) Say(m Said) int64 {
 	body := map[string]any{"message_id": r.last, "from": m.From, "chat": r.Chat, "date": m.At.Unix()}
 	if m.Text != "" {
 		body["text"] = m.Text
+	}
+	if command := commandIn.FindString(m.Text); command != "" {
+		body["entities"] = []map[string]any{{"type": "bot_command", "offset": 0, "length": len(command)}}
 	}
 	if m.Thread != 0 {
 		r.threads[m.Thread] = true

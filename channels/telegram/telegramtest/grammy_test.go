@@ -1,0 +1,80 @@
+package telegramtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// bot is one that grammY serves, by long polls.
+const bot = `const { Bot, InlineKeyboard } = require('grammy');
+const bot = new Bot(process.env.TOKEN, {client: {apiRoot: process.env.API}});
+const quiet = {link_preview_options: {is_disabled: true}};
+bot.command('start', c => c.reply('welcome', {...quiet,
+  reply_markup: new InlineKeyboard().text('Approve', '/approve 7')}));
+bot.on('message:text', async c => { await c.replyWithChatAction('typing');
+  await c.reply('<b>echo</b> ' + c.message.text, {...quiet, parse_mode: 'HTML',
+    message_thread_id: c.message.message_thread_id, reply_parameters: {message_id: c.message.message_id}}); });
+bot.on('edited_message:text', c => c.reply('edited ' + c.editedMessage.text, quiet));
+bot.on('callback_query:data', async c => { await c.answerCallbackQuery('taken');
+  await c.reply('pressed ' + c.callbackQuery.data, quiet); });
+bot.catch(e => { console.error(e); process.exit(1); });
+bot.api.setMyCommands([{command: 'start', description: 'Begin'}]).then(() => bot.start())
+  .catch(e => { console.error(e); process.exit(1); });
+`
+
+// TestAnotherLibraryTakesTheServerForTelegram runs a bot of grammY against the server. NETWORK_CLIENTS names a
+// directory whose node_modules have it: scripts/network-clients makes one.
+func TestAnotherLibraryTakesTheServerForTelegram(t *testing.T) {
+	dir := os.Getenv("NETWORK_CLIENTS")
+	if dir == "" {
+		t.Skip("scripts/network-clients runs this")
+	}
+	s := New()
+	t.Cleanup(s.Close)
+	command := exec.CommandContext(t.Context(), "node", "-e", bot)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(dir, "node_modules"), "TOKEN="+Token, "API="+s.URL())
+	command.Stderr, command.Stdout = os.Stderr, os.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	ann := User{ID: 1001, FirstName: "Ann"}
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for began := time.Now(); !is(); time.Sleep(5 * time.Millisecond) {
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("not after 30 s: %s; %q, %q", what, s.Texts(ann.ID), s.Complaints())
+			}
+		}
+	}
+	shows := func(text string) { until(text, func() bool { return slices.Contains(s.Texts(ann.ID), text) }) }
+	until("the bot polls", func() bool { return s.Polls() > 0 })
+	if got := s.Commands(); !slices.Equal(got, []string{"start"}) {
+		t.Errorf("the commands are %q", got)
+	}
+	s.Say(Said{From: ann, Text: "/start"})
+	shows("welcome")
+	s.Press(ann, ann.ID, s.Shown(ann.ID)[0].ID, "/approve 7")
+	shows("pressed /approve 7")
+	id := s.Say(Said{From: ann, Text: "hello"})
+	shows("echo hello")
+	if last := s.Shown(ann.ID); last[len(last)-1].ReplyTo != id || s.Typing(ann.ID) == 0 {
+		t.Errorf("the reply is %+v, and the chat has %d signs of typing", last[len(last)-1], s.Typing(ann.ID))
+	}
+	s.Edit(ann.ID, id, "hello you")
+	shows("edited hello you")
+	s.Cut()
+	s.Say(Said{From: ann, Text: "again"})
+	shows("echo again")
+	for _, c := range s.Complaints() {
+		t.Errorf("the server complains: %s", c)
+	}
+}
