@@ -284,6 +284,8 @@ type Counts struct {
 	Tasks       int64 `json:"tasks"`     // that are not done
 	Approvals   int64 `json:"approvals"` // calls that wait for an approval
 	AuditEvents int64 `json:"auditEvents"`
+	Files       int64 `json:"files"`     // that messages refer to, each content once
+	FileBytes   int64 `json:"fileBytes"` // of them
 }
 
 // LaneHead is a lane with messages, and the first of them.

@@ -284,8 +284,10 @@ const (
 // Part is one piece of a message's content. An image, an audio and a file are named by the hash of their content.
 // Without a hash, the content is not kept.
 type Part struct {
-	Type      PartType `json:"type"`
-	Text      string   `json:"text,omitempty"` // of a text only
+	Type PartType `json:"type"`
+	// Text is the text of a text. Of another part it is what Corebot has to say of it, such as why its content is not
+	// kept.
+	Text      string   `json:"text,omitempty"`
 	Hash      string   `json:"hash,omitempty"`
 	Name      string   `json:"name,omitempty"` // display only
 	MediaType string   `json:"mediaType,omitempty"`
@@ -306,6 +308,18 @@ func (p Part) Validate() error {
 		return fmt.Errorf("%w: there is no part of type %q", ErrInvalid, p.Type)
 	}
 	return nil
+}
+
+// AttachedFile is a reference of a message to a file. The bytes are stored by the hash of their content.
+type AttachedFile struct {
+	Key       Key
+	MessageID string
+	Hash      string // SHA-256 of the bytes, in hex
+	Name      string // display only
+	MediaType string // of the bytes, not as the sender says
+	Size      int64
+	Fault     string // why the bytes are not kept; empty: they are
+	At        time.Time
 }
 
 // TextPart is a message's usual content.

@@ -78,7 +78,7 @@ func (t *turn) showSteers(ctx context.Context) error {
 	for _, m := range t.heldBack {
 		t.messages = append(t.messages, llm.Message{
 			Role: llm.User, About: about(m.Sender, m.Name, m.Metadata),
-			Text: outside.Text(m.Text()), Parts: corebot.Attachments(m.Parts),
+			Text: outside.Text(m.Text()), Parts: t.filed(context.WithoutCancel(ctx), m.Parts),
 		})
 		t.say(corebot.HistoryEntry{
 			Speaker: corebot.SpeakerUser, Sender: m.Sender, Name: m.Name, Parts: m.Parts, Metadata: m.Metadata.Kept(),

@@ -73,6 +73,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	t.filePast(ctx)
 	open, err := t.openRoots(ctx)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 		{Role: llm.User, Text: t.situation(ctx, undelivered, open)},
 		{
 			Role: llm.User, About: about(m.Sender, m.SenderName, m.Metadata), Text: outside.Text(m.Text()),
-			Parts: corebot.Attachments(m.Parts),
+			Parts: t.filed(ctx, m.Parts),
 		},
 	}
 	t.say(corebot.HistoryEntry{

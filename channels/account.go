@@ -173,6 +173,7 @@ func (w *watched) fill(in *Incoming) {
 	if in.Channel == "" && in.Account == "" {
 		in.Channel, in.Account = w.Kind, w.Name
 	}
+	w.notingFiles(in)
 }
 
 // Status tells how every account is doing, without backlogs, by kind and account.

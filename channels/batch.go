@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -38,7 +39,7 @@ func (d *FrontDoor) AcceptBatch(ctx context.Context, a Account, batch []Incoming
 			len(batch),
 			corebot.MaxBatch)
 	}
-	t := taking{door: d, of: a, results: make([]BatchResult, len(batch))}
+	t := taking{door: d, of: a, results: make([]BatchResult, len(batch)), until: time.Now().Add(batchTime)}
 	for i, in := range batch {
 		t.results[i].ID = in.ID
 		if err := t.take(ctx, i, in); err != nil {
@@ -63,6 +64,7 @@ type taking struct {
 	waiting []corebot.Message // that the next commit stores
 	places  []int             // theirs in the batch
 	late    []bool            // messages that came too late to be answered
+	until   time.Time         // when no more files are fetched
 	// tell has what chats are told of refusals, once the batch is stored. Before that nothing is said: the same batch
 	// can come again, and then there can be room for a message that found none.
 	tell []func(context.Context)
@@ -74,9 +76,12 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 		return fmt.Errorf("%w: a message of %s in a batch of %s", corebot.ErrInvalid,
 			Account{in.Channel, in.Account}, t.of)
 	}
-	m, late, err := t.door.message(ctx, in)
+	m, late, err := t.door.message(ctx, in, t.until)
 	t.late = append(t.late, late)
 	switch {
+	case errors.Is(err, errHad):
+		t.results[i].Duplicate = true
+		return nil
 	case err != nil:
 		return t.refused(i, m, err)
 	case in.Tell != "":

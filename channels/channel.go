@@ -170,6 +170,7 @@ type Incoming struct {
 	SenderID   string         // immutable id of the sender, empty if the platform did not say
 	SenderName string         // display only
 	Parts      []corebot.Part `json:"-"` // see [corebot.Content]
+	Files      []Attached     `json:",omitempty"`
 	Metadata   corebot.Metadata
 	Envelope   corebot.Envelope `json:",omitzero"`
 

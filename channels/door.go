@@ -3,6 +3,7 @@ package channels
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,6 +40,7 @@ type DoorOptions struct {
 	Agents  []string              // that there are; empty: [corebot.DefaultAgent]
 	MaxAge  time.Duration         // an older message is context, and not answered; zero: none is too old
 	Trail   Trail                 // nil: refusals are counted only
+	Files   FileKeeper            // nil: the contents of files are not kept
 	Log     zerolog.Logger        // the zero logger is silent
 	Metrics prometheus.Registerer // nil: none
 }
@@ -95,7 +97,10 @@ func NewFrontDoor(b Publisher, c Controller, may Admissions, o DoorOptions) (*Fr
 
 // Accept takes in one message.
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
-	m, late, err := d.message(ctx, in)
+	m, late, err := d.message(ctx, in, time.Now().Add(batchTime))
+	if errors.Is(err, errHad) {
+		return Accepted{ID: in.ID, Duplicate: true}, nil
+	}
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -111,8 +116,10 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 }
 
 // message makes what is stored of an incoming message, if its sender may talk. late says that the message would have
-// been answered, had it come in time.
-func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message, late bool, err error) {
+// been answered, had it come in time. Files are fetched until a moment.
+func (d *FrontDoor) message(ctx context.Context, in Incoming, until time.Time) (
+	m corebot.Message, late bool, err error,
+) {
 	if in.Own {
 		return m, false, ErrOwn
 	}
@@ -142,7 +149,10 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming) (m corebot.Message
 	if err := d.admit(ctx, m); err != nil {
 		return m, false, err
 	}
-	return m, late, corebot.CheckID(m.ID)
+	if err := corebot.CheckID(m.ID); err != nil || in.Tell != "" {
+		return m, late, err
+	}
+	return m, late, d.keep(ctx, in, &m, until)
 }
 
 func (d *FrontDoor) rules(in Incoming) AccountRules {

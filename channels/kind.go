@@ -61,7 +61,8 @@ type Network struct {
 // Site is what the channel of an account is given beside its settings.
 type Site struct {
 	Account
-	Log zerolog.Logger // names the account in every line
+	Log   zerolog.Logger // names the account in every line
+	Files FileOpener     // what is sent there
 }
 
 // NewNetwork makes a network of its description, its settings struct and the constructor of its channels. The

@@ -229,7 +229,9 @@ var (
 		(SELECT COUNT(*) FROM lanes WHERE depth > 0),
 		(SELECT COUNT(*) FROM message_life WHERE "end" = 'dead'),
 		(SELECT COUNT(*) FROM chats), (SELECT COUNT(*) FROM history), (SELECT COUNT(*) FROM mailbox),
-		(SELECT COUNT(*) FROM tasks WHERE state <> 'done'), (SELECT COUNT(*) FROM approvals WHERE state = 'awaiting')`}
+		(SELECT COUNT(*) FROM tasks WHERE state <> 'done'), (SELECT COUNT(*) FROM approvals WHERE state = 'awaiting'),
+		(SELECT COUNT(DISTINCT hash) FROM attached_files WHERE fault = ''),
+		(SELECT COALESCE(SUM(size), 0) FROM (SELECT DISTINCT hash, size FROM attached_files WHERE fault = ''))`}
 	laneHeads = &query{`SELECT l.direction, l.agent, l.channel, l.account, l.chat, l.thread, l.depth, l.leased,
 		COALESCE((SELECT m.message_id FROM message_queue q JOIN message_life m ON m.id = q.life_id
 			WHERE q.lane_id = l.id AND q.seq > l.past ORDER BY q.seq LIMIT 1), '')
@@ -245,7 +247,7 @@ func (db *DB) inventory(ctx context.Context) (has corebot.Inventory, err error) 
 	}
 	if _, err = db.reader.one(ctx, allRows, []any{
 		&c.Messages, &c.Waiting, &c.Running, &c.Deferred, &c.Outbound, &c.Lanes, &c.DeadLetters, &c.Chats, &c.History,
-		&c.Mailbox, &c.Tasks, &c.Approvals,
+		&c.Mailbox, &c.Tasks, &c.Approvals, &c.Files, &c.FileBytes,
 	}); err != nil {
 		return has, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -321,3 +322,163 @@ func (v *Versions) Usage(ctx context.Context) (count, bytes int64, err error) {
 	_, err = v.db.reader.one(ctx, versionBytes, []any{&count, &bytes})
 	return count, bytes, err
 }
+
+// Attached are the references of messages to files. The bytes are elsewhere: see package filestore.
+type Attached struct{ db *DB }
+
+// NewAttached are the references of a database.
+func NewAttached(db *DB) *Attached { return &Attached{db} }
+
+const (
+	attachedColumns = `message_id, hash, name, media_type, size, fault, at`
+	attachedChat    = `chat = ?1 AND channel = ?2 AND account = ?3 AND agent = ?4 AND thread = ?5`
+)
+
+var (
+	referTo = &query{`INSERT INTO attached_files (chat, channel, account, agent, thread, message_id, hash, name,
+		media_type, size, fault, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (chat, channel, account, agent, thread, hash, message_id, name)
+		DO UPDATE SET fault = excluded.fault, at = excluded.at`}
+	chatHasFile = &query{`SELECT 1 FROM attached_files WHERE ` + attachedChat + ` AND hash = ?6 AND fault = '' LIMIT 1`}
+	chatsFiles  = &query{`SELECT COALESCE(SUM(size), 0) FROM (SELECT DISTINCT hash, size FROM attached_files
+		WHERE ` + attachedChat + ` AND fault = '')`}
+	fileOfChat = &query{`SELECT ` + attachedColumns + ` FROM attached_files WHERE ` + attachedChat + ` AND hash = ?6
+		ORDER BY fault, id DESC LIMIT 1`}
+	fileAnywhere = &query{`SELECT 1 FROM attached_files WHERE hash = ? AND fault = '' LIMIT 1`}
+	filesOfAll   = &query{`SELECT DISTINCT hash, size FROM attached_files WHERE hash > ? AND fault = ''
+		ORDER BY hash LIMIT ? + 0`}
+	forgetFiles = &query{`DELETE FROM attached_files WHERE ` + attachedChat}
+	hadMessage  = &query{`SELECT 1 FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.message_id = ?1
+		AND l.direction = 1 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6`}
+)
+
+func chatArgs(k corebot.Key, more ...any) []any {
+	return append([]any{k.Chat, k.Channel, k.Account, k.Agent, k.Thread}, more...)
+}
+
+// Refer stores a reference. A chat whose files would have more bytes than chatBytes gets a reference with a fault: the
+// content is not kept for it. A file that the chat has already takes no more room. The same reference again replaces
+// the first.
+func (a *Attached) Refer(ctx context.Context, f corebot.AttachedFile, chatBytes int64) (corebot.AttachedFile, error) {
+	err := a.db.write(ctx, "file.refer", func(t *tx) error {
+		f.At = t.now
+		fault, err := faultTx(t, f, chatBytes)
+		if err != nil {
+			return err
+		}
+		_, err = t.exec(referTo, chatArgs(f.Key, f.MessageID, f.Hash, f.Name, f.MediaType, f.Size, fault, t.now)...)
+		f.Fault = fault
+		return err
+	})
+	return f, err
+}
+
+// faultTx says why a content is not kept for a chat; empty: it is.
+func faultTx(t *tx, f corebot.AttachedFile, chatBytes int64) (string, error) {
+	has, err := t.one(chatHasFile, []any{new(int)}, chatArgs(f.Key, f.Hash)...)
+	if err != nil || has {
+		return "", err
+	}
+	var sum int64
+	if _, err := t.one(chatsFiles, []any{&sum}, chatArgs(f.Key)...); err != nil || f.Fault != "" {
+		return f.Fault, err
+	}
+	if sum+f.Size > chatBytes {
+		return fmt.Sprintf("the files of this chat take %d of %d bytes, and this one has %d", sum, chatBytes, f.Size), nil
+	}
+	return "", nil
+}
+
+// File is the newest reference of a chat to a content, one without a fault first. A content that the chat never had is
+// [corebot.ErrNotFound], whatever other chats have.
+func (a *Attached) File(ctx context.Context, k corebot.Key, hash string) (corebot.AttachedFile, error) {
+	f := corebot.AttachedFile{Key: k}
+	found, err := a.db.reader.one(ctx, fileOfChat, []any{
+		&f.MessageID, &f.Hash, &f.Name, &f.MediaType, &f.Size, &f.Fault, moment{&f.At},
+	}, chatArgs(k, hash)...)
+	if err == nil && !found {
+		err = fmt.Errorf("the file %.16s in %s: %w", hash, k, corebot.ErrNotFound)
+	}
+	return f, err
+}
+
+// Referred says whether any message refers to a content that is kept.
+func (a *Attached) Referred(ctx context.Context, hash string) (bool, error) {
+	return a.db.reader.one(ctx, fileAnywhere, []any{new(int)}, hash)
+}
+
+// Contents are hashes with sizes of contents that are kept, in order, behind a hash.
+func (a *Attached) Contents(ctx context.Context, after string, limit int) (all []corebot.AttachedFile, err error) {
+	err = a.db.reader.each(ctx, filesOfAll, func(s scanner) error {
+		var f corebot.AttachedFile
+		err := s.Scan(&f.Hash, &f.Size)
+		all = append(all, f)
+		return err
+	}, after, limit)
+	return all, err
+}
+
+// Had says whether a conversation has had an inbound message with an id.
+func (a *Attached) Had(ctx context.Context, k corebot.Key, id string) (bool, error) {
+	return a.db.reader.one(ctx, hadMessage, []any{new(int)}, id, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+}
+
+// Forget drops all references of a chat. The bytes that only they refer to go with the next sweep.
+func (a *Attached) Forget(ctx context.Context, k corebot.Key) (gone int64, err error) {
+	err = a.db.write(ctx, "file.forget", func(t *tx) (err error) {
+		gone, err = t.exec(forgetFiles, chatArgs(k)...)
+		return err
+	})
+	return gone, err
+}
+
+// fileOver is true for an old reference f whose message has neither a life nor an entry of the history.
+const fileOver = `f.at < ?1 AND NOT EXISTS (SELECT 1 FROM message_life m WHERE m.message_id = f.message_id)
+	AND NOT EXISTS (SELECT 1 FROM chats c JOIN history h ON h.chat_id = c.id WHERE c.agent = f.agent
+	  AND c.channel = f.channel AND c.account = f.account AND c.chat = f.chat AND c.thread = f.thread
+	  AND h.message_id = f.message_id)`
+
+var (
+	newestFile = &query{`SELECT COALESCE(MAX(id), 0) FROM attached_files`}
+	filePage   = &query{`SELECT f.id, f.at < ?1 AND NOT EXISTS (SELECT 1 FROM message_life m
+		WHERE m.message_id = f.message_id) FROM attached_files f WHERE f.id > ?2 ORDER BY f.id LIMIT ?3 + 0`}
+	dropFile = &query{`DELETE FROM attached_files AS f WHERE f.id = ?2 AND ` + fileOver}
+)
+
+// fileGrace is how long a reference without a message stays: its message may be about to be published.
+const fileGrace = time.Hour
+
+// sweepAttached deletes references of messages that nothing has any more. The history of a chat is looked through only
+// for messages without a life.
+func (r *Retention) sweepAttached(ctx context.Context, _ time.Time) error {
+	before := r.db.clock.now().Add(-fileGrace)
+	return r.attached.pass(ctx, r, newestFile, func(after int64) (rows int, last int64, err error) {
+		var over []int64
+		err = r.db.reader.each(ctx, filePage, func(s scanner) error {
+			var this bool
+			err := s.Scan(&last, &this)
+			if rows++; this {
+				over = append(over, last)
+			}
+			return err
+		}, before, after, sweepRows)
+		for len(over) > 0 && err == nil {
+			batch := over[:min(len(over), filesAtOnce)]
+			over = over[len(batch):]
+			err = r.drop(ctx, "attached_files", func(t *tx) (gone int64, err error) {
+				for _, id := range batch {
+					n, err := t.exec(dropFile, before, id)
+					if err != nil {
+						return gone, err
+					}
+					gone += n
+				}
+				return gone, nil
+			})
+		}
+		return rows, last, err
+	})
+}
+
+// filesAtOnce is how many references one operation of the writer looks at.
+const filesAtOnce = 20

@@ -1,9 +1,12 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -143,4 +146,76 @@ func TestTheNewestChangesAreKeptWithinTheirLimits(t *testing.T) {
 	if got := claim(there, 11); !slices.Equal(got, []string{"m3 new"}) {
 		t.Errorf("after the oldest have made room: %q", got)
 	}
+}
+
+func attached(chat, message, hash string, size int64) corebot.AttachedFile {
+	return corebot.AttachedFile{Key: testKey(chat), MessageID: message, Hash: hash, Name: "a", Size: size}
+}
+
+func refer(t *testing.T, a *Attached, f corebot.AttachedFile) corebot.AttachedFile {
+	t.Helper()
+	f, err := a.Refer(t.Context(), f, 100)
+	must(t, err)
+	return f
+}
+
+func TestAChatPaysForEachContentOnceAndReadsItsOwnOnly(t *testing.T) {
+	a := NewAttached(openTest(t, t.TempDir()))
+	for _, message := range []string{"1", "2", "3"} {
+		if f := refer(t, a, attached("a", message, "x", 60)); f.Fault != "" {
+			t.Errorf("message %s: %s", message, f.Fault)
+		}
+	}
+	if f := refer(t, a, attached("a", "4", "y", 41)); f.Fault == "" {
+		t.Error("the chat has no limit")
+	}
+	if f, err := a.File(t.Context(), testKey("a"), "x"); err != nil || f.MessageID != "3" || f.Size != 60 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err := a.File(t.Context(), testKey("b"), "x"); !errors.Is(err, corebot.ErrNotFound) {
+		t.Errorf("another chat reads it: %v", err)
+	}
+	gone, err := a.Forget(t.Context(), testKey("a"))
+	referred, err2 := a.Referred(t.Context(), "x")
+	if err != nil || err2 != nil || gone != 4 || referred {
+		t.Errorf("%d references went, referred %v; %v %v", gone, referred, err, err2)
+	}
+}
+
+func TestAReferenceGoesWithItsMessageAndItsHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		a := NewAttached(db)
+		publishTest(t, db, "a", "waits")
+		must(t, db.write(t.Context(), "test", func(t *tx) error {
+			chat, err := chatTx(t, testKey("a"))
+			if err != nil {
+				return err
+			}
+			_, err = t.exec(appendHistory, chat.ID, 1, 1, 0, "user", "", "", "hello", "", "", "", "", false, "said", t.now)
+			return err
+		}))
+		for _, message := range []string{"waits", "said", "never published"} {
+			refer(t, a, attached("a", message, message, 1))
+		}
+		r, err := NewRetention(db, RetentionOptions{Messages: 24 * time.Hour})
+		must(t, err)
+		left := func() (all []string) {
+			for _, message := range []string{"waits", "said", "never published"} {
+				if referred, err := a.Referred(t.Context(), message); referred && err == nil {
+					all = append(all, message)
+				}
+			}
+			return all
+		}
+		must(t, r.Sweep(t.Context()))
+		if got := left(); len(got) != 3 {
+			t.Fatalf("at once only %v are left", got)
+		}
+		time.Sleep(2 * time.Hour)
+		must(t, r.Sweep(t.Context()))
+		if got := left(); fmt.Sprint(got) != "[waits said]" {
+			t.Errorf("after two hours %v are left", got)
+		}
+	})
 }

@@ -28,6 +28,9 @@ type RetentionOptions struct {
 	// HasFiles says whether a chat has files of its own. Such a chat is not forgotten. Nil: no chat has files.
 	HasFiles func(corebot.Key) bool
 
+	// SweepFiles removes the bytes of files that no row refers to; nil: nothing does.
+	SweepFiles func(ctx context.Context) error
+
 	HistoryEntries int // the newest so many entries of a chat are kept, whatever their age; 0: all
 
 	Every   time.Duration // between two passes; 1 h, plus or minus a tenth
@@ -51,12 +54,14 @@ type RetentionOptions struct {
 //   - Audit events, replies in mailboxes whether fetched or not, and old history. While a chat is in use, the newest
 //     [recentEntries] of its session stay. The history of a chat that was silent for as long is deleted whole.
 //   - Changes of files that could be undone.
+//   - References of messages to files, once neither the life of the message nor an entry of the history is left. Then
+//     SweepFiles removes the bytes that nothing refers to.
 //   - Tasks that are done, with their runs. A run whose message waits or is a dead letter keeps its task.
 //   - Chats that nothing refers to: without lanes, history, mailbox and files, not registered, without settings, and
 //     without roles that hold in them.
 //
-// Lanes, chats and tasks are in no order of time. A pass looks at a part of them, and every one is looked at within a
-// day ([rotation]).
+// Lanes, chats, tasks and references to files are in no order of time. A pass looks at a part of them, and every one is
+// looked at within a day ([rotation]).
 //
 // After the wall clock was set ahead by [farAhead] or more, Retention deletes nothing for [doubt], because the clock
 // can be wrong.
@@ -67,6 +72,7 @@ type Retention struct {
 	opts                         RetentionOptions
 	stages                       []stage
 	lanes, history, chats, tasks rotation
+	attached                     rotation
 	swept                        *prometheus.CounterVec
 	ran                          prometheus.Gauge
 	mu                           sync.Mutex
@@ -146,6 +152,7 @@ func (r *Retention) stagesOf(o RetentionOptions) []stage {
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
 		{"file_versions", o.Versions, r.sweepAged(versionTable)},
 		{"history", history, r.sweepHistory},
+		{"attached_files", o.Messages, r.sweepAttached},
 		{"tasks", o.Messages, r.sweepTasks},
 		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats
 	}
@@ -222,6 +229,11 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sweep %s: %w", s.table, err))
 			continue
+		}
+	}
+	if r.opts.SweepFiles != nil {
+		if err := r.opts.SweepFiles(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("sweep the files: %w", err))
 		}
 	}
 	if len(errs) == 0 {

@@ -43,17 +43,19 @@ func NewAttacher(blobs Blobs, takes func(mediaType string) bool) *Attacher {
 	return &Attacher{blobs: blobs, takes: takes}
 }
 
-// Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown. A
-// part that cannot be fetched is no error: it is one of those.
+// Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown, or
+// that has a text of its own. A part that cannot be fetched is no error: it is one of those.
 func (a *Attacher) Attach(ctx context.Context, m Message) (shown []Attachment, text string) {
 	lines := slices.DeleteFunc([]string{m.About, m.Text}, func(line string) bool { return line == "" })
 	for _, p := range m.Parts {
 		if p.Type == corebot.PartText {
 			continue // is in the message's text
 		}
-		if data, why := a.fetch(ctx, p); why == "" {
+		data, why := a.fetch(ctx, p)
+		if why == "" {
 			shown = append(shown, Attachment{p.MediaType, p.Name, data})
-		} else {
+		}
+		if why != "" || p.Text != "" {
 			lines = append(lines, describe(p, why))
 		}
 	}
@@ -79,8 +81,14 @@ func (a *Attacher) fetch(ctx context.Context, p corebot.Part) (data []byte, why 
 	return data, ""
 }
 
-// describe is a part in words. The sender chose its name, so the name stays one short quoted line.
+// describe is a part in words. The sender chose its name, so the name stays one short quoted line. Where the part has a
+// text, only of an image does it matter that the model is not shown it: the text says how to read other files.
 func describe(p corebot.Part, why string) string {
+	if p.Text != "" && (why == "" || p.Type != corebot.PartImage) {
+		why = p.Text
+	} else if p.Text != "" {
+		why = p.Text + "; " + why
+	}
 	const longest = 100
 	name := p.Name
 	if len(name) > longest {

@@ -11,7 +11,7 @@ import (
 )
 
 // besides is what the JSON of the reply has beside its text.
-const besides = `"attachments":[{"type":"image","hash":"ff","name":"cat.png","mediaType":"image/png"}],` +
+const besides = `"files":[{"name":"cat.png","type":"image/png","size":0,"url":"","why":"its content is not kept"}],` +
 	`"notice":"approval","approval":{"id":7,"calls":[{"tool":"shell.exec","arguments":"{}"}],` +
 	`"expiresAt":"2023-11-14T22:13:20Z"},"actions":[{"name":"approve","label":"Approve","command":"/approve 7"},` +
 	`{"name":"deny","label":"Deny","command":"/deny 7"},` +
@@ -48,7 +48,7 @@ func TestWhatAReplyHasBesideItsTextIsInItsJSON(t *testing.T) {
 			!strings.Contains(page, `"cursor":"1",`+besides) {
 			t.Errorf("the page is %s", page)
 		}
-		if _, plain, _ := strings.Cut(page, `{"id":"plain"`); strings.Contains(plain, "attachments") ||
+		if _, plain, _ := strings.Cut(page, `{"id":"plain"`); strings.Contains(plain, "files") ||
 			strings.Contains(plain, "notice") || strings.Contains(plain, "actions") {
 			t.Errorf("a reply that is a text is %s", plain)
 		}

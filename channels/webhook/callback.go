@@ -42,9 +42,9 @@ type pushed struct {
 
 // push returns when the other side has the reply. It may get one twice, under one webhook-id. The error is a
 // [*corebot.Failure].
-func (c *callback) push(ctx context.Context, m channels.Outbound) error {
+func (c *callback) push(ctx context.Context, m channels.Outbound, files []sentFile) error {
 	return c.target.Post(ctx, m.IdempotencyKey, encode(pushed{
 		m.IdempotencyKey, m.Key.Chat, m.InReplyTo, m.Text(), timestamp(m.CreatedAt), m.Kind,
-		besideText(m.Parts, m.Notice),
+		besideText(files, m.Notice),
 	}))
 }

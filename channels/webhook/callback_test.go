@@ -189,7 +189,7 @@ func TestAPushGoesThroughNoProxy(t *testing.T) {
 		dialled = address
 		return nil, errors.New("no network")
 	})
-	if err := c.push(t.Context(), reply("c", "m", "x")); err == nil || dialled != "callback.test:80" {
+	if err := c.push(t.Context(), reply("c", "m", "x"), nil); err == nil || dialled != "callback.test:80" {
 		t.Errorf("dialled %s, %v", dialled, err)
 	}
 }

@@ -29,20 +29,23 @@ const (
 
 // decode reads the body of a POST, all but the fields that are the webhook's own. A body that is not one strict JSON
 // document is malformed (400). A document that the contract does not allow is wrong (422).
-func decode(raw []byte) (channels.Incoming, *problem) {
-	x := &reader{json: strictjson.NewReader(raw, strictjson.Rules{})}
+func decode(raw []byte) (channels.Incoming, *problem) { return decodeWith(raw, nil) }
+
+// decodeWith reads a body to which files belong that are not in it.
+func decodeWith(raw []byte, files []file) (channels.Incoming, *problem) {
+	x := &reader{json: strictjson.NewReader(raw, strictjson.Rules{}), files: files}
 	if err := x.document(); err != nil {
 		return channels.Incoming{}, refuse(http.StatusBadRequest, "the body is malformed: %v", explain(err))
 	}
 	for _, f := range []struct{ name, value string }{{"id", x.in.ID}, {"chatId", x.in.Chat}, {"content", x.in.Text()}} {
-		if f.value == "" {
+		if f.value == "" && (f.name != "content" || len(x.files) == 0) {
 			x.blame("%s is missing or empty", f.name)
 		}
 	}
 	if x.wrong != "" {
 		return channels.Incoming{}, refuse(http.StatusUnprocessableEntity, "%s", x.wrong)
 	}
-	return x.in, nil
+	return withFiles(x.in, x.files), nil
 }
 
 // explain leaves out the grammar: a caller writes his bodies with a library.
@@ -63,6 +66,7 @@ type reader struct {
 	in    channels.Incoming
 	wrong string // the first thing that is
 	bytes int    // of the metadata
+	files []file
 }
 
 func (x *reader) blame(format string, args ...any) {
@@ -108,9 +112,11 @@ func (x *reader) field(name string) error {
 	case "metadata":
 		x.in.Metadata = corebot.Metadata{}
 		return x.object(name, x.entry)
+	case fieldFiles:
+		return x.attachments()
 	}
-	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content, deliverAt and metadata, "+
-		"spelled so", quoted(name))
+	x.blame("there is no field %s; fields are id, chatId, senderId, senderName, content, deliverAt, metadata and "+
+		"attachments, spelled so", quoted(name))
 	return x.skip()
 }
 
@@ -230,6 +236,9 @@ func (b *body) fill() *problem {
 	if b.r.ContentLength > b.max {
 		return b.tooLarge()
 	}
+	if b.r.ContentLength > keptBuffer {
+		b.buf.Grow(int(b.r.ContentLength) + bytes.MinRead) // once, so that a large body is in memory once
+	}
 	_, err := b.buf.ReadFrom(http.MaxBytesReader(b.w, b.r.Body, b.max))
 	switch tooLarge := (*http.MaxBytesError)(nil); {
 	case err == nil:
@@ -248,7 +257,7 @@ func (b *body) tooLarge() *problem {
 	return refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", b.max)
 }
 
-// checkMedia refuses a body that is not plain JSON: a compressed one could be a thousand times its size.
+// checkMedia refuses a body that is neither plain JSON nor a form: a compressed one could be a thousand times its size.
 func checkMedia(h http.Header) *problem {
 	for _, coding := range h["Content-Encoding"] {
 		if !strings.EqualFold(coding, "identity") {
@@ -260,8 +269,12 @@ func checkMedia(h http.Header) *problem {
 	if value == "application/json" {
 		return nil
 	}
+	if _, form := isForm(h); form {
+		return nil
+	}
 	if kind, _, err := mime.ParseMediaType(value); err != nil || kind != "application/json" {
-		return refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+		return refuse(http.StatusUnsupportedMediaType,
+			"Content-Type must be application/json, or multipart/form-data for files")
 	}
 	return nil
 }

@@ -103,25 +103,25 @@ type message struct {
 
 // beside is what a reply has beside its text. A usual reply has none of it.
 type beside struct {
-	Attachments []corebot.Part          `json:"attachments,omitempty"` // by the hash of their content
-	Notice      corebot.NoticeKind      `json:"notice,omitempty"`      // what a notice is about
-	Approval    *corebot.ApprovalNotice `json:"approval,omitempty"`    // the request that waits for an approval
-	Wait        *corebot.WaitNotice     `json:"wait,omitempty"`        // what the answer waits for
-	Actions     []corebot.Action        `json:"actions,omitempty"`     // what a reader can do: post an action's command
+	Files    []sentFile              `json:"files,omitempty"`
+	Notice   corebot.NoticeKind      `json:"notice,omitempty"`   // what a notice is about
+	Approval *corebot.ApprovalNotice `json:"approval,omitempty"` // the request that waits for an approval
+	Wait     *corebot.WaitNotice     `json:"wait,omitempty"`     // what the answer waits for
+	Actions  []corebot.Action        `json:"actions,omitempty"`  // what a reader can do: post an action's command
 }
 
-func besideText(parts []corebot.Part, notice *corebot.Notice) beside {
-	b := beside{Attachments: corebot.Attachments(parts)}
+func besideText(files []sentFile, notice *corebot.Notice) beside {
+	b := beside{Files: files}
 	if notice != nil {
 		b.Notice, b.Approval, b.Wait, b.Actions = notice.Kind, notice.Approval, notice.Wait, notice.Actions
 	}
 	return b
 }
 
-func messageOf(p corebot.Posted) message {
+func (w *Webhook) messageOf(ctx context.Context, k corebot.Key, p corebot.Posted) message {
 	return message{
 		ID: p.ID, InReplyTo: p.InReplyTo, Content: p.Text(), CreatedAt: timestamp(p.CreatedAt),
-		Cursor: cursorText(p.Cursor), beside: besideText(p.Parts, p.Notice),
+		Cursor: cursorText(p.Cursor), beside: besideText(w.filesOf(ctx, k, p.Parts), p.Notice),
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	pathOutbound = "/webhook/outbound"
 	pathStream   = "/webhook/stream"
 	pathResume   = "/webhook/resume/" // and the number of a wait
+	pathFiles    = "/webhook/files/"  // and the hash of a file
 	pathGuest    = "/mcp"
 	pathOther    = "other" // in metrics
 	pathHealth   = "/health"
@@ -45,6 +46,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == pathOutbound:
 	case path == pathStream:
 		serve = h.stream
+	case strings.HasPrefix(path, pathFiles) && h.opts.Files != nil:
+		path, serve = pathOutbound, h.file // in the metrics
 	case strings.HasPrefix(path, pathResume) && h.opts.Words != nil:
 		path, method, serve = pathResume, http.MethodPost, h.resume
 	case path == pathGuest && h.opts.Guest != nil:
@@ -75,6 +78,9 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {
 	there := []string{pathPost, pathOutbound, pathStream}
 	if h.opts.Words != nil {
 		there = append(there, pathResume+"ID")
+	}
+	if h.opts.Files != nil {
+		there = append(there, pathFiles+"HASH")
 	}
 	if h.opts.Guest != nil {
 		there = append(there, pathGuest)
@@ -133,7 +139,7 @@ func (h *handler) accept(r *http.Request, b *body) (channels.Accepted, *problem)
 	if p := h.stillGood(who); p != nil {
 		return channels.Accepted{}, p
 	}
-	in, p := decode(raw)
+	in, p := decodeBody(r.Header, raw)
 	if p != nil {
 		return channels.Accepted{}, p
 	}
@@ -147,6 +153,14 @@ func (h *handler) accept(r *http.Request, b *body) (channels.Accepted, *problem)
 		return channels.Accepted{}, h.refusalOf(err)
 	}
 	return got, nil
+}
+
+// decodeBody reads a body of either type.
+func decodeBody(h http.Header, raw []byte) (channels.Incoming, *problem) {
+	if boundary, form := isForm(h); form {
+		return decodeForm(raw, boundary)
+	}
+	return decode(raw)
 }
 
 // refusalOf makes an error the caller's, and the log's if it is not for callers.

@@ -46,7 +46,7 @@ func (h *handler) outbound(w http.ResponseWriter, r *http.Request) int {
 		page.Cursor = cursorText(q.after)
 	}
 	for i, reply := range replies {
-		page.Messages[i] = messageOf(reply)
+		page.Messages[i] = h.messageOf(r.Context(), q.key, reply)
 		page.Cursor = page.Messages[i].Cursor
 	}
 	return answer(w, http.StatusOK, "application/json", page)

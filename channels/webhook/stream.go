@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -103,7 +102,7 @@ func (f *follower) replies(ctx context.Context) bool {
 			return false
 		}
 		for _, p := range page {
-			f.out.message(p)
+			f.out.message(f.messageOf(ctx, f.key, p))
 			f.after = p.Cursor
 		}
 		if !f.out.flush() {
@@ -162,9 +161,9 @@ func (s *stream) event(name string, data any) {
 	s.buf.WriteString("\n\n")
 }
 
-func (s *stream) message(p corebot.Posted) {
-	s.buf.WriteString("id: " + cursorText(p.Cursor) + "\n")
-	s.event("message", messageOf(p))
+func (s *stream) message(m message) {
+	s.buf.WriteString("id: " + m.Cursor + "\n")
+	s.event("message", m)
 }
 
 type deltaEvent struct {

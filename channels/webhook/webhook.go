@@ -47,6 +47,8 @@ type Options struct {
 	Guest Guest // answers at /mcp; nil: nobody does
 	Words Words // takes the words that turns wait for; nil: nobody does
 
+	Files channels.FileOpener // opens the files of messages for callers; nil: nothing is served
+
 	Traced bool // a caller that has proven who it is can send the header traceparent
 
 	Live    *live.Hub // what streams show of a running turn; nil: nothing
@@ -178,7 +180,7 @@ func (w *Webhook) Send(ctx context.Context, m channels.Outbound) (channels.Recei
 	if w.callback == nil {
 		return channels.Receipt{}, nil
 	}
-	return channels.Receipt{}, w.callback.push(ctx, m)
+	return channels.Receipt{}, w.callback.push(ctx, m, w.filesOf(ctx, m.Key, m.Parts))
 }
 
 // Pulled implements [channels.Pulled]: without a callback, callers fetch all that is said to them.

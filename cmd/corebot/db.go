@@ -27,7 +27,7 @@ func newDB(s *shell) *cobra.Command {
 func newDBCheck(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check the whole database file, beside a running Corebot too",
+		Short: "Check the whole database file and the files of messages, beside a running Corebot too",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			problems, err := s.problems(cmd.Context())
@@ -57,7 +57,10 @@ func (s *shell) problems(ctx context.Context) (found []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.Problems(ctx)
+	if found, err = db.Problems(ctx); err != nil || len(found) > 0 {
+		return found, err
+	}
+	return app.FileProblems(ctx, db, filepath.Dir(dir))
 }
 
 func newDBMigrate(s *shell) *cobra.Command {

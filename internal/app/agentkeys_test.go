@@ -47,7 +47,7 @@ func ask(t *testing.T, server *llmtest.Server, all choice, entry config.AgentEnt
 
 func TestEachAgentsRequestsCarryTheKeyOfItsOwnProvider(t *testing.T) {
 	server, c := twoKeys(t, func(string) llmtest.Answer { return llmtest.Text("fine") })
-	all, err := chooseModel(t.Context(), c, nil)
+	all, err := chooseModel(t.Context(), c, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestAnAgentFallsBackOnlyToAProviderThatIsListedForIt(t *testing.T) {
 				}
 				return llmtest.Text("fine")
 			})
-			all, err := chooseModel(t.Context(), c, nil)
+			all, err := chooseModel(t.Context(), c, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestAnAgentFallsBackOnlyToAProviderThatIsListedForIt(t *testing.T) {
 
 func TestAModelOfAProviderThatIsNotListedIsUnknownToTheAgent(t *testing.T) {
 	server, c := twoKeys(t, func(string) llmtest.Answer { return llmtest.Text("fine") })
-	all, err := chooseModel(t.Context(), c, nil)
+	all, err := chooseModel(t.Context(), c, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,6 +84,7 @@ type App struct {
 	providers *chain.Metrics
 	agents    agents
 	disk      *roots.Disk // the directories of tools.roots
+	files     *files
 	version   string
 	since     time.Time
 

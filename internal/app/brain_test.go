@@ -30,7 +30,7 @@ func TestTheContextIsWhatEveryModelTakes(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chosen, err := chooseModel(t.Context(), c.llm, nil)
+			chosen, err := chooseModel(t.Context(), c.llm, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

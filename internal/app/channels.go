@@ -75,7 +75,7 @@ func (a *App) accountOf(n channels.Network, settings config.Account) account {
 		access: settings.Common.Access(), groups: channels.GroupRule(settings.Common.Groups),
 		open: func(context.Context, prometheus.Registerer) (channels.Channel, error) {
 			log := a.log.With().Str("channel", of.Kind).Str("account", of.Name).Logger()
-			return n.Open(settings.Decode, channels.Site{Account: of, Log: log})
+			return n.Open(settings.Decode, channels.Site{Account: of, Log: log, Files: a.files})
 		},
 	}
 }
@@ -191,7 +191,7 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	}
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, may, channels.DoorOptions{
 		Routing: a.routing(), Agents: a.agentIDs(), MaxAge: a.config.Channels.MaxAge,
-		Trail: storage.NewAudit(a.Store), Log: a.log, Metrics: r,
+		Trail: storage.NewAudit(a.Store), Files: a.files, Log: a.log, Metrics: r,
 	})
 	return err
 }
@@ -319,6 +319,7 @@ func (a *App) openWebhook(ctx context.Context, r prometheus.Registerer) (_ chann
 		Interactive: a.config.WebhookInteractive(),
 		Callback:    c.CallbackURL, CallbackSecret: c.CallbackSecret.Reveal(),
 		Words: storage.NewWaits(a.Store).As(corebot.AuditEvent{Entry: corebot.EntryWord}),
+		Files: a.files,
 		Live:  a.Live, Log: a.log, Metrics: r, Traced: a.tracer != nil,
 	}
 	if a.config.MCP.Serve.HTTP {

@@ -265,7 +265,7 @@ func (a *App) rethink(inForce config.Config) (apply func(), err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rethinkTime)
 	defer cancel()
-	chosen, err := chooseModel(ctx, fresh, a.providers)
+	chosen, err := chooseModel(ctx, fresh, a.providers, a.files)
 	if err != nil {
 		return nil, err
 	}

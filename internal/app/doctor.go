@@ -182,7 +182,7 @@ const modelTime = 20 * time.Second
 // checkModels has every model that may be asked say a word: the only way to know that address, key and name are right.
 func checkModels(ctx context.Context, all config.Config) []Finding {
 	c := all.LLM
-	chosen, err := chooseModel(ctx, c, nil)
+	chosen, err := chooseModel(ctx, c, nil, nil)
 	if err != nil {
 		return []Finding{fail("the model", err)}
 	}

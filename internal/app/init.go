@@ -126,7 +126,7 @@ func create(path, text string) (bool, error) {
 
 // FoundModel says which model would answer, and why that one.
 func FoundModel(ctx context.Context, c config.Config) (name, why string, err error) {
-	chosen, err := chooseModel(ctx, c.LLM, nil)
+	chosen, err := chooseModel(ctx, c.LLM, nil, nil)
 	if err != nil {
 		return "", "", err
 	}
@@ -157,7 +157,7 @@ func Check(c config.Config) error {
 	}
 	models := c.LLM
 	models.Discover = false // that a server runs on this machine is nothing that settings say
-	_, err := chooseModel(context.Background(), models, nil)
+	_, err := chooseModel(context.Background(), models, nil, nil)
 	return err
 }
 

@@ -93,7 +93,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 	if a.providers, err = chain.NewMetrics(r); err != nil {
 		return err
 	}
-	chosen, err := chooseModel(ctx, a.config.LLM, a.providers)
+	chosen, err := chooseModel(ctx, a.config.LLM, a.providers, a.files)
 	if err != nil {
 		return err
 	}

@@ -46,36 +46,37 @@ func (c counters) of(model string) *tokens.Counter {
 	return c[model]
 }
 
-// chooseModel: what is configured; else a server on this machine; else the offline model.
-func chooseModel(ctx context.Context, c config.LLM, r *chain.Metrics) (choice, error) {
-	chosen, err := firstModel(ctx, c, r)
+// chooseModel: what is configured; else a server on this machine; else the offline model. Models that see get images
+// from blobs, which can be nil.
+func chooseModel(ctx context.Context, c config.LLM, r *chain.Metrics, blobs llm.Blobs) (choice, error) {
+	chosen, err := firstModel(ctx, c, r, blobs)
 	chosen.settings = c
 	return chosen, err
 }
 
-func firstModel(ctx context.Context, c config.LLM, r *chain.Metrics) (choice, error) {
+func firstModel(ctx context.Context, c config.LLM, r *chain.Metrics, blobs llm.Blobs) (choice, error) {
 	switch {
 	case c.Offline:
 		return offlineModel("the offline model answers, as configured"), nil
 	case len(c.Providers.List()) > 0:
-		return providers(c, r)
+		return providers(c, r, blobs)
 	case c.BaseURL != "" || c.APIKey.Reveal() != "":
 		c.Model = cmp.Or(c.Model, config.DefaultModel)
-		return endpoint(c, r, "an OpenAI-compatible endpoint answers, "+hostOf(c.BaseURL))
+		return endpoint(c, r, blobs, "an OpenAI-compatible endpoint answers, "+hostOf(c.BaseURL))
 	case c.Discover:
 		if found, ok := openai.Discover(ctx, nil); ok {
 			c.BaseURL, c.Model = found.BaseURL, cmp.Or(c.Model, found.Model)
-			return endpoint(c, r, found.Server+" on this machine answers")
+			return endpoint(c, r, blobs, found.Server+" on this machine answers")
 		}
 	}
 	return offlineModel("no model is configured and none runs on this machine: the offline model answers"), nil
 }
 
 // endpoint is the one model of base_url, api_key and model.
-func endpoint(c config.LLM, r *chain.Metrics, why string) (choice, error) {
+func endpoint(c config.LLM, r *chain.Metrics, blobs llm.Blobs, why string) (choice, error) {
 	known := counters{}
 	m, err := openai.New(c.BaseURL, exchange.Options{
-		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: known.of(c.Model),
+		Model: c.Model, APIKey: c.APIKey.Reveal(), Tokenizer: known.of(c.Model), Vision: c.Vision, Blobs: blobs,
 		Timeout: c.Timeout, FirstByteTimeout: c.FirstByteTimeout, IdleTimeout: c.IdleTimeout,
 	})
 	if err != nil {
@@ -85,13 +86,13 @@ func endpoint(c config.LLM, r *chain.Metrics, why string) (choice, error) {
 }
 
 // providers are those of the list.
-func providers(c config.LLM, r *chain.Metrics) (choice, error) {
+func providers(c config.LLM, r *chain.Metrics, blobs llm.Blobs) (choice, error) {
 	var all []chain.Provider
 	known := counters{}
 	for _, p := range c.Providers.List() {
 		made := chain.Provider{Name: p.Name}
 		for _, name := range p.Models {
-			m, err := modelOf(c, p, name, known)
+			m, err := modelOf(c, p, name, known, blobs)
 			if err != nil {
 				return choice{}, fmt.Errorf("set up the model %s of %s: %w", name, p.Name, err)
 			}
@@ -103,12 +104,12 @@ func providers(c config.LLM, r *chain.Metrics) (choice, error) {
 }
 
 // modelOf is one model of one provider. Limits that the provider does not set come from the section.
-func modelOf(c config.LLM, p config.Provider, name string, known counters) (llm.Model, error) {
+func modelOf(c config.LLM, p config.Provider, name string, known counters, blobs llm.Blobs) (llm.Model, error) {
 	o := exchange.Options{
 		Provider: p.Name, Model: name, APIKey: p.APIKey.Reveal(), Tokenizer: known.of(name), Vision: p.Vision,
 		Timeout: cmp.Or(p.Timeout, c.Timeout), FirstByteTimeout: cmp.Or(p.FirstByteTimeout, c.FirstByteTimeout),
-		IdleTimeout: cmp.Or(p.IdleTimeout, c.IdleTimeout),
-		Header:      make(map[string]string, len(p.Headers)),
+		IdleTimeout: cmp.Or(p.IdleTimeout, c.IdleTimeout), Blobs: blobs,
+		Header: make(map[string]string, len(p.Headers)),
 	}
 	for header, value := range p.Headers {
 		o.Header[header] = value.Reveal()
@@ -251,6 +252,7 @@ func (a *App) agentOptions(entry config.AgentEntry, chosen choice, r prometheus.
 	c := a.config.Agent
 	return agent.Options{
 		Untrusted:     a.untrusted(),
+		Files:         a.files.placer(a, entry.ID),
 		Roots:         a.disk.List(),
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
 		ContextTokens: context, OutputTokens: chosen.settings.OutputTokens,

@@ -42,7 +42,7 @@ func TestAListOfProvidersAnswersInItsOrderEachInItsOwnAPI(t *testing.T) {
 			APIKey:  config.NewSecret("key-of-the-second"),
 			Headers: map[string]config.Secret{"X-Title": config.NewSecret("bot")}, ThinkingTokens: 1024,
 		})
-	chosen, err := chooseModel(t.Context(), c, nil)
+	chosen, err := chooseModel(t.Context(), c, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestTheLimitsOfAProviderAreItsOwnOrThoseOfTheSection(t *testing.T) {
 			FirstByteTimeout: c.own,
 		})
 		s.FirstByteTimeout = c.section
-		chosen, err := chooseModel(t.Context(), s, nil)
+		chosen, err := chooseModel(t.Context(), s, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,17 +93,17 @@ func TestTheLimitsOfAProviderAreItsOwnOrThoseOfTheSection(t *testing.T) {
 func TestTheOfflineModelAndTheListComeBeforeTheSingleEndpoint(t *testing.T) {
 	c := settings(config.Provider{Name: "a", Kind: "openai", Models: []string{"of the list"}})
 	c.BaseURL, c.Model = "http://127.0.0.1:1/v1", "single"
-	chosen, err := chooseModel(t.Context(), c, nil)
+	chosen, err := chooseModel(t.Context(), c, nil, nil)
 	if err != nil || chosen.model.Name() != "of the list" {
 		t.Errorf("%v, %v", chosen.model, err)
 	}
 	c.Offline = true
-	if chosen, err = chooseModel(t.Context(), c, nil); err != nil || chosen.each != nil {
+	if chosen, err = chooseModel(t.Context(), c, nil, nil); err != nil || chosen.each != nil {
 		t.Errorf("%v, %v", chosen.model, err)
 	}
 	c = settings()
 	c.BaseURL, c.Model = "http://127.0.0.1:1/v1", "single"
-	if chosen, err = chooseModel(t.Context(), c, nil); err != nil || chosen.model.Name() != "single" ||
+	if chosen, err = chooseModel(t.Context(), c, nil, nil); err != nil || chosen.model.Name() != "single" ||
 		chosen.why != "an OpenAI-compatible endpoint answers, 127.0.0.1:1" {
 		t.Errorf("%v, %v", chosen.model, err)
 	}
@@ -164,7 +164,7 @@ func TestAnAgentWhoseOwnModelsAllFailIsNamedWhateverTheOthersHave(t *testing.T) 
 	_, well := answering(t, llmtest.Always(llmtest.Text("ok")))
 	_, broken := answering(t, llmtest.Always(llmtest.Fail(401, "no such key")))
 	c := twoAgents(broken, well)
-	chosen, err := chooseModel(t.Context(), c.LLM, nil)
+	chosen, err := chooseModel(t.Context(), c.LLM, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestAChatIsToldWhichModelRests(t *testing.T) {
 	_, wellURL := answering(t, llmtest.Always(llmtest.Text("fine")))
 	chosen, err := chooseModel(t.Context(), settings(
 		config.Provider{Name: "first", Kind: "openai", BaseURL: limitedURL, Models: []string{"big"}},
-		config.Provider{Name: "second", Kind: "openai", BaseURL: wellURL, Models: []string{"small"}}), nil)
+		config.Provider{Name: "second", Kind: "openai", BaseURL: wellURL, Models: []string{"small"}}), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

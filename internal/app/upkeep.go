@@ -87,6 +87,7 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	}); err != nil {
 		return err
 	}
+	a.files = newFiles(a.Store, c, a.upkeep.space.Low)
 	if a.upkeep.checkpoints, err = storage.NewCheckpoints(a.Store,
 		storage.CheckpointOptions{Log: a.log, Metrics: r}); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 		return err
 	}
 	keep := retention(c)
-	keep.HasFiles, keep.Log, keep.Metrics = hasFiles(c.Home), a.log, r
+	keep.HasFiles, keep.SweepFiles, keep.Log, keep.Metrics = hasFiles(c.Home), a.files.Sweep, a.log, r
 	a.upkeep.retention, err = storage.NewRetention(a.Store, keep)
 	return err
 }

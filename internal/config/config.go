@@ -37,6 +37,7 @@ type Config struct {
 	Routes        Entries[Route]      `mapstructure:"routes"`
 	Bus           Bus                 `mapstructure:"bus"`
 	Storage       Storage             `mapstructure:"storage"`
+	Files         Files               `mapstructure:"files"`
 	Backup        Backup              `mapstructure:"backup"`
 	Audit         Audit               `mapstructure:"audit"`
 	Retention     Retention           `mapstructure:"retention"`
@@ -71,6 +72,7 @@ type LLM struct {
 	Timeout          time.Duration `mapstructure:"timeout" reload:"yes" min:"1ns"`
 	FirstByteTimeout time.Duration `mapstructure:"first_byte_timeout" reload:"yes" min:"1ns"`
 	IdleTimeout      time.Duration `mapstructure:"idle_timeout" reload:"yes" min:"1ns"`
+	Vision           bool          `mapstructure:"vision" reload:"yes"`
 	Providers        Providers     `mapstructure:"providers" reload:"yes"`
 	Prices           string        `mapstructure:"prices" reload:"yes"`
 	BreakerFailures  int           `mapstructure:"breaker_failures" reload:"yes" min:"1"`
@@ -118,6 +120,13 @@ type Bus struct {
 // Storage is the database and its disk.
 type Storage struct {
 	DiskFloor int64 `mapstructure:"disk_floor" min:"-1"`
+}
+
+// Files bounds the files that messages bring.
+type Files struct {
+	MaxBytes   int64 `mapstructure:"max_bytes" min:"1"`
+	ChatBytes  int64 `mapstructure:"chat_bytes" min:"0"`
+	TotalBytes int64 `mapstructure:"total_bytes" min:"0"`
 }
 
 // Backup says when backups are made, where, and how many are kept.
@@ -295,6 +304,7 @@ func Defaults() Config {
 			SenderEvery: 100 * time.Millisecond, SenderBurst: 10_000, SenderDepth: 10_000, SenderBytes: 256 << 20,
 			TotalDepth: 2_000_000, TotalBytes: 4 << 30, DedupeTTL: 7 * 24 * time.Hour,
 		},
+		Files:  Files{MaxBytes: 50 << 20, ChatBytes: 512 << 20, TotalBytes: 8 << 30},
 		Backup: Backup{Dir: "data/backups", Keep: 7},
 		Audit:  Audit{PublishEvery: time.Hour, VerifyEvery: 24 * time.Hour, File: "data/audit-heads.jsonl"},
 		Retention: Retention{

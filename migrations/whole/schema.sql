@@ -49,6 +49,7 @@
 -- has 0073_objectives.sql
 -- has 0080_tokens.sql
 -- has 0083_detached.sql
+-- has 0087_attached_files.sql
 -- has 0094_memory_scopes.sql
 -- has 0097_forget.sql
 CREATE TABLE goose_db_version (
@@ -568,6 +569,23 @@ CREATE TABLE tokens (
 ) STRICT;
 CREATE UNIQUE INDEX tokens_in_force ON tokens (name) WHERE revoked_at = 0;
 CREATE INDEX approvals_asked ON approvals (asked_life, asked_run, asked_position) WHERE asked_life <> 0;
+CREATE TABLE attached_files (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent      TEXT    NOT NULL,
+  channel    TEXT    NOT NULL,
+  account    TEXT    NOT NULL,
+  chat       TEXT    NOT NULL,
+  thread     TEXT    NOT NULL,
+  message_id TEXT    NOT NULL,
+  hash       TEXT    NOT NULL, -- SHA-256 of the bytes, in hex
+  name       TEXT    NOT NULL, -- display only: the sender chose it
+  media_type TEXT    NOT NULL, -- of the bytes, not as the sender says
+  size       INTEGER NOT NULL,
+  fault      TEXT    NOT NULL DEFAULT '', -- why the bytes are not kept; empty: they are
+  at         INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX attached_files_chat ON attached_files (chat, channel, account, agent, thread, hash, message_id, name);
+CREATE INDEX attached_files_hash ON attached_files (hash, fault, size);
 CREATE TABLE page_sources (
   agent   TEXT    NOT NULL,
   channel TEXT    NOT NULL, -- empty: the page of the agent
@@ -648,10 +666,11 @@ INSERT INTO goose_db_version VALUES (49, 71, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (52, 83, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (53, 94, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (54, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (53, 87, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (54, 94, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (55, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 54);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 55);

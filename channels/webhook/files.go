@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// sentFile is a file of a reply as callers see it.
+type sentFile struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Size int64  `json:"size"`
+	URL  string `json:"url"`           // a path of this listener; empty: there is nothing to fetch
+	Why  string `json:"why,omitempty"` // why there is nothing to fetch
+}
+
+// filesOf are the files of a reply.
+func (w *Webhook) filesOf(ctx context.Context, k corebot.Key, parts []corebot.Part) (all []sentFile) {
+	for _, p := range corebot.Attachments(parts) {
+		f := sentFile{Name: p.Name, Type: p.MediaType, Why: "its content is not kept"}
+		if p.Hash != "" && w.opts.Files != nil {
+			if open, ref, err := w.opts.Files.Open(ctx, k, p.Hash); err == nil {
+				_ = open.Close() // it was only looked at
+				f.Size, f.URL, f.Why = ref.Size, pathFiles+p.Hash+"?chatId="+url.QueryEscape(k.Chat), ""
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// file serves the bytes of a file to a caller who may read the chat. A browser never shows it as a page of this
+// listener.
+func (h *handler) file(w http.ResponseWriter, r *http.Request) int {
+	q, who, p := h.ask(r, "chatId")
+	if p != nil {
+		return p.write(w, hasBody(r))
+	}
+	f, ref, err := h.opts.Files.Open(r.Context(), q.key, strings.TrimPrefix(r.URL.Path, pathFiles))
+	if errors.Is(err, corebot.ErrNotFound) {
+		return refuse(http.StatusNotFound, "this chat has no such file").write(w, false)
+	}
+	if err != nil {
+		return h.refusalOf(err).write(w, false)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	ctx, end, p := h.wait(r, who, kindPoll)
+	if p != nil {
+		return p.write(w, false)
+	}
+	defer end()
+	if strings.Contains(r.Header.Get("Range"), ",") { // several ranges cost more than they are worth
+		r.Header.Del("Range")
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/octet-stream")
+	head.Set("Content-Disposition", disposition(ref.Name))
+	head.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	head.Set("Cache-Control", "private, no-store")
+	head.Set("X-File-Type", ref.MediaType)
+	head.Set("ETag", `"`+ref.Hash+`"`)
+	out := &pieces{ResponseWriter: w, ctx: ctx}
+	http.ServeContent(out, r, "", time.Time{}, f)
+	return out.status
+}
+
+// disposition has a browser save a file under its name.
+func disposition(name string) string {
+	if name == "" {
+		name = "file"
+	}
+	if d := mime.FormatMediaType("attachment", map[string]string{"filename": name}); d != "" {
+		return d
+	}
+	return "attachment"
+}
+
+var _ channels.Files = (*Webhook)(nil)

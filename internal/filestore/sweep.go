@@ -1,0 +1,198 @@
+package filestore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+const (
+	sweptAtOnce = 2_000  // contents that one sweep looks at, about
+	maxOrphans  = 10_000 // contents without a reference that are remembered
+	maxProblems = 20
+)
+
+// count has the total be that of the disk, once. The mutex is held.
+func (s *Store) count() error {
+	if s.counted {
+		return nil
+	}
+	s.total = 0
+	err := filepath.WalkDir(s.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return ignoreMissing(err)
+		}
+		info, err := d.Info()
+		if err == nil && isHash(d.Name()) {
+			s.total += info.Size()
+		}
+		return ignoreMissing(err)
+	})
+	if err != nil {
+		return fmt.Errorf("count the files: %w", err)
+	}
+	s.counted = true
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Sweep removes contents that were without a reference for [Grace], and what crashes have left of contents in the
+// making. Of many contents one sweep looks at a part, and the next one goes on there.
+func (s *Store) Sweep(ctx context.Context) error { return s.sweep(ctx, Grace) }
+
+func (s *Store) sweep(ctx context.Context, grace time.Duration) error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	s.sweepParts(entries, time.Now().Add(-grace))
+	s.mu.Lock()
+	from := s.next
+	s.mu.Unlock()
+	looked := 0
+	for i := range entries {
+		at := (from + i) % len(entries)
+		if looked >= sweptAtOnce || ctx.Err() != nil {
+			s.mu.Lock()
+			s.next = at
+			s.mu.Unlock()
+			return context.Cause(ctx)
+		}
+		if !entries[at].IsDir() {
+			continue
+		}
+		n, err := s.sweepDir(ctx, filepath.Join(s.dir, entries[at].Name()), grace)
+		if looked += n; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepParts removes files in the making that are old.
+func (s *Store) sweepParts(entries []fs.DirEntry, before time.Time) {
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && e.Type().IsRegular() && strings.HasPrefix(e.Name(), partPrefix) && info.ModTime().Before(before) {
+			_ = os.Remove(filepath.Join(s.dir, e.Name())) // the next sweep tries again
+		}
+	}
+}
+
+func (s *Store) sweepDir(ctx context.Context, dir string, grace time.Duration) (looked int, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, ignoreMissing(err)
+	}
+	for _, e := range entries {
+		if !isHash(e.Name()) || ctx.Err() != nil {
+			continue
+		}
+		looked++
+		referred, err := s.refs.Referred(ctx, e.Name())
+		if err != nil {
+			return looked, err
+		}
+		if !referred {
+			err = s.orphan(ctx, filepath.Join(dir, e.Name()), grace)
+		}
+		if err != nil {
+			return looked, err
+		}
+	}
+	return looked, nil
+}
+
+// orphan removes a content if it has been without a reference for long enough, and notes it otherwise.
+func (s *Store) orphan(ctx context.Context, path string, grace time.Duration) error {
+	hash, now := filepath.Base(path), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, seen := s.orphans[hash]
+	if !seen {
+		if len(s.orphans) >= maxOrphans {
+			clear(s.orphans)
+		}
+		first = now
+		s.orphans[hash] = now
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	if now.Sub(first) < grace || now.Sub(info.ModTime()) < grace {
+		return nil
+	}
+	if referred, err := s.refs.Referred(ctx, hash); err != nil || referred { // since it was looked at
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return ignoreMissing(err)
+	}
+	delete(s.orphans, hash)
+	if s.counted {
+		s.total -= info.Size()
+	}
+	return nil
+}
+
+// Problems reads every content that a message refers to, and says which are missing or damaged, at most 20 of them.
+func Problems(ctx context.Context, dir string, refs Refs) (problems []string, err error) {
+	s := New(dir, refs, Options{})
+	const page = 500
+	for after := ""; ; {
+		contents, err := refs.Contents(ctx, after, page)
+		if err != nil {
+			return problems, err
+		}
+		for _, c := range contents {
+			after = c.Hash
+			if why := s.problem(ctx, c); why != "" {
+				problems = append(problems, why)
+			}
+			if ctx.Err() != nil || len(problems) >= maxProblems {
+				return problems, context.Cause(ctx)
+			}
+		}
+		if len(contents) < page {
+			return problems, nil
+		}
+	}
+}
+
+func (s *Store) problem(ctx context.Context, c corebot.AttachedFile) string {
+	if !isHash(c.Hash) {
+		return fmt.Sprintf("a message refers to a file %.20q, which is no hash", c.Hash)
+	}
+	f, err := s.open(c.Hash, c.Size)
+	if errors.Is(err, corebot.ErrNotFound) {
+		return fmt.Sprintf("the file %s is missing, and messages refer to it", c.Hash)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close() //nolint:errcheck // only read
+	sum := sha256.New()
+	if _, err := pour(ctx, sum, f, c.Size); err != nil {
+		return fmt.Sprintf("the file %s cannot be read: %v", c.Hash, err)
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != c.Hash {
+		return fmt.Sprintf("the file %s is damaged: its bytes have another hash", c.Hash)
+	}
+	return ""
+}
