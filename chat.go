@@ -197,7 +197,7 @@ type Forgotten struct {
 	Arguments int64 `json:"arguments"` // events of the audit trail that have lost their arguments
 	// KeptArguments counts events that keep them: the hash of an event of an older version is over its arguments.
 	KeptArguments int64 `json:"keptArguments"`
-	Files         int64 `json:"files"` // of its folder in the workspace
+	Files         int64 `json:"files"` // of its folder in the workspace, and references of its messages to files
 	Pages         int64 `json:"pages"` // of the database that were overwritten with zeros
 }
 

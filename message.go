@@ -287,10 +287,10 @@ type Part struct {
 	Type PartType `json:"type"`
 	// Text is the text of a text. Of another part it is what Corebot has to say of it, such as why its content is not
 	// kept.
-	Text      string   `json:"text,omitempty"`
-	Hash      string   `json:"hash,omitempty"`
-	Name      string   `json:"name,omitempty"` // display only
-	MediaType string   `json:"mediaType,omitempty"`
+	Text      string `json:"text,omitempty"`
+	Hash      string `json:"hash,omitempty"`
+	Name      string `json:"name,omitempty"` // display only
+	MediaType string `json:"mediaType,omitempty"`
 }
 
 // Validate says what is wrong with a part that comes from outside.

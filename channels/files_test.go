@@ -93,7 +93,8 @@ func TestAFileIsFetchedBeforeItsMessageIsAcceptedAndNotAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if text, err := io.ReadAll(f); string(text) != "content" || err != nil || ref.MessageID != "1" || p.Name != "a.txt" {
+	text, err := io.ReadAll(f)
+	if string(text) != "content" || err != nil || ref.MessageID != "1" || p.Name != "a.txt" {
 		t.Errorf("%q, %v, %+v, %+v", text, err, ref, p)
 	}
 }

@@ -347,8 +347,11 @@ var (
 	fileAnywhere = &query{`SELECT 1 FROM attached_files WHERE hash = ? AND fault = '' LIMIT 1`}
 	filesOfAll   = &query{`SELECT DISTINCT hash, size FROM attached_files WHERE hash > ? AND fault = ''
 		ORDER BY hash LIMIT ? + 0`}
-	forgetFiles = &query{`DELETE FROM attached_files WHERE ` + attachedChat}
-	hadMessage  = &query{`SELECT 1 FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.message_id = ?1
+	filesOfChat = &query{`SELECT DISTINCT hash FROM attached_files WHERE ` + attachedChat + ` AND hash > ?6
+		ORDER BY hash LIMIT ?7 + 0`}
+	forgetFiles = &query{`DELETE FROM attached_files WHERE id IN (SELECT id FROM attached_files WHERE ` + attachedChat +
+		` LIMIT ?6 + 0)`}
+	hadMessage = &query{`SELECT 1 FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.message_id = ?1
 		AND l.direction = 1 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6`}
 )
 
@@ -384,7 +387,8 @@ func faultTx(t *tx, f corebot.AttachedFile, chatBytes int64) (string, error) {
 		return f.Fault, err
 	}
 	if sum+f.Size > chatBytes {
-		return fmt.Sprintf("the files of this chat take %d of %d bytes, and this one has %d", sum, chatBytes, f.Size), nil
+		return fmt.Sprintf("the files of this chat take %d of %d bytes, and this one has %d", sum, chatBytes,
+			f.Size), nil
 	}
 	return "", nil
 }
@@ -423,13 +427,15 @@ func (a *Attached) Had(ctx context.Context, k corebot.Key, id string) (bool, err
 	return a.db.reader.one(ctx, hadMessage, []any{new(int)}, id, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 }
 
-// Forget drops all references of a chat. The bytes that only they refer to go with the next sweep.
-func (a *Attached) Forget(ctx context.Context, k corebot.Key) (gone int64, err error) {
-	err = a.db.write(ctx, "file.forget", func(t *tx) (err error) {
-		gone, err = t.exec(forgetFiles, chatArgs(k)...)
+// OfChat are the hashes of contents that a chat refers to, in order, behind a hash.
+func (a *Attached) OfChat(ctx context.Context, k corebot.Key, after string, limit int) (all []string, err error) {
+	err = a.db.reader.each(ctx, filesOfChat, func(s scanner) error {
+		var hash string
+		err := s.Scan(&hash)
+		all = append(all, hash)
 		return err
-	})
-	return gone, err
+	}, chatArgs(k, after, limit)...)
+	return all, err
 }
 
 // fileOver is true for an old reference f whose message has neither a life nor an entry of the history.

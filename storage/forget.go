@@ -333,7 +333,9 @@ func (f *Forgetting) versions(ctx context.Context, e extent, gone *corebot.Forgo
 			return err
 		}
 	}
-	return nil
+	return f.chunked(ctx, "forget.files", &gone.Files, func(t *tx) (int64, error) {
+		return t.exec(forgetFiles, chatArgs(e.key, forgetChunk)...)
+	})
 }
 
 var (

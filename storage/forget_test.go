@@ -71,6 +71,8 @@ func marked(t *testing.T, db *DB, chat, mark string, turns int) {
 			cache_write, cost, unpriced, estimated) VALUES ('2026-01-01', 'main', 'main:test::' || ?2, 'test', '', ?1,
 			'model', 1, 5, 7, 0, 0, 9, 0, 0)`,
 		`INSERT INTO dead_notices VALUES ('main', 'test', '', ?2, '', ?1, 1, 1, ?1, ?1, 1, 1)`,
+		`INSERT INTO attached_files (agent, channel, account, chat, thread, message_id, hash, name, media_type, size,
+			at) VALUES ('main', 'test', '', ?2, '', ?1, ?1, ?1, ?1, 1, 1)`,
 		`INSERT INTO file_charges VALUES ('main:test::' || ?2, 'test', '', ?1, 1, 1)`,
 	} {
 		sideQuery(t, db.path, q, mark, chat)
@@ -222,7 +224,8 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 
 // Whoever adds a table says here what a deleted chat leaves in it.
 func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
-	emptied := strings.Fields(`approval_rules approvals audit_events chats dead_notices execution_steps file_charges
+	emptied := strings.Fields(`approval_rules approvals attached_files audit_events chats dead_notices execution_steps
+		file_charges
 		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
 		summaries task_runs tasks usage_days waits`)
 	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls goose_db_version history_indexed

@@ -78,7 +78,9 @@ func (x *reader) attach(a attachment) {
 			x.blame("the data of the attachment %s is not base64", quoted(a.name))
 		}
 	}
-	x.files = append(x.files, file{a.name, a.kind, func() (io.ReadCloser, error) { return io.NopCloser(content()), nil }})
+	x.files = append(x.files, file{a.name, a.kind, func() (io.ReadCloser, error) {
+		return io.NopCloser(content()), nil
+	}})
 }
 
 // file is an attachment of a body.
@@ -139,8 +141,8 @@ func decodeForm(raw []byte, boundary string) (channels.Incoming, *problem) {
 		return channels.Incoming{}, refuse(http.StatusBadRequest, "the body is malformed: it is not one whole form")
 	}
 	if len(files) > channels.MaxFiles {
-		return channels.Incoming{}, refuse(http.StatusUnprocessableEntity, "a message has at most %d %s", channels.MaxFiles,
-			fieldFiles)
+		return channels.Incoming{}, refuse(http.StatusUnprocessableEntity,
+			"a message has at most %d %s", channels.MaxFiles, fieldFiles)
 	}
 	return decodeWith(encode(fields), files)
 }

@@ -64,9 +64,10 @@ func TestAFormSaysWhatAJSONBodySays(t *testing.T) {
 	if p != nil {
 		t.Fatalf("%+v", p)
 	}
+	part := corebot.Part{Type: corebot.PartFile, Name: "a.txt", MediaType: "text/plain"}
 	for _, got := range []channels.Incoming{in, want} {
 		if got.ID != "i" || got.Chat != "c" || got.Text() != "t" || got.Metadata.String() != `{"a":[1]}` ||
-			len(got.Parts) != 3 || got.Parts[1] != (corebot.Part{Type: "file", Name: "a.txt", MediaType: "text/plain"}) ||
+			len(got.Parts) != 3 || got.Parts[1] != part ||
 			read(t, got.Files[0]) != "one" || read(t, got.Files[1]) != "two" || read(t, got.Files[0]) != "one" ||
 			got.Files[1].Part != 1 {
 			t.Errorf("%+v", got)
@@ -81,12 +82,16 @@ func TestAFormThatIsWrongIsRefused(t *testing.T) {
 		status int
 		says   string
 	}{
-		"nothing":        {nil, 422, "id is missing"},
-		"another field":  {[]string{"id=i", "chatId=c", "content=t", "agent=x"}, 422, "there is no field"},
-		"a field twice":  {[]string{"id=i", "id=j", "chatId=c", "content=t"}, 422, "stands there twice"},
-		"no metadata":    {[]string{"id=i", "chatId=c", "content=t", "metadata={"}, 422, "metadata must be"},
-		"too many files": {append(strings.Fields(strings.Repeat("attachments=@x ", 21)), "id=i", "chatId=c"), 422, "at most 20"},
-		"a long field":   {[]string{"id=i", "chatId=c", "content=" + strings.Repeat("x", maxFormField+1)}, 422, "longer"},
+		"nothing":       {nil, 422, "id is missing"},
+		"another field": {[]string{"id=i", "chatId=c", "content=t", "agent=x"}, 422, "there is no field"},
+		"a field twice": {[]string{"id=i", "id=j", "chatId=c", "content=t"}, 422, "stands there twice"},
+		"no metadata":   {[]string{"id=i", "chatId=c", "content=t", "metadata={"}, 422, "metadata must be"},
+		"too many files": {
+			append(strings.Fields(strings.Repeat("attachments=@x ", 21)), "id=i", "chatId=c"), 422, "at most 20",
+		},
+		"a long field": {
+			[]string{"id=i", "chatId=c", "content=" + strings.Repeat("x", maxFormField+1)}, 422, "longer",
+		},
 	} {
 		raw, kind := form(t, c.fields...)
 		if _, p := decodeBody(http.Header{"Content-Type": {kind}}, raw); p == nil || p.status != c.status ||

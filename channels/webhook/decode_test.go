@@ -68,14 +68,19 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 
 		with(`,"` + strings.Repeat("n", 999) + `":1`): {422, strings.Repeat("n", 64) + `"…`},
 
-		with(`,"attachments":{}`):                                                      {422, "attachments must be an array"},
-		with(`,"attachments":[7]`):                                                     {422, "an attachment must be an object"},
-		with(`,"attachments":[{"name":"a"}]`):                                          {422, "an attachment has no data"},
-		with(`,"attachments":[{"data":"a"}]`):                                          {422, "is not base64"},
-		with(`,"attachments":[{"data":"","url":"x"}]`):                                 {422, `an attachment has no field "url"`},
-		with(`,"attachments":[{"data":"","data":""}]`):                                 {400, "stands there twice"},
-		with(`,"attachments":[{"data":"aGk="}`):                                        {400, "it is not one JSON document"},
-		with(`,"attachments":[` + strings.Repeat(`{"data":""},`, 20) + `{"data":""}]`): {422, "has at most 20 attachments"},
+		with(`,"attachments":{}`):                      {422, "attachments must be an array"},
+		with(`,"attachments":[7]`):                     {422, "an attachment must be an object"},
+		with(`,"attachments":[{"name":"a"}]`):          {422, "an attachment has no data"},
+		with(`,"attachments":[{"data":"a"}]`):          {422, "is not base64"},
+		with(`,"attachments":[{"data":"","url":"x"}]`): {422, `an attachment has no field "url"`},
+		with(`,"attachments":[{"data":"","data":""}]`): {400, "stands there twice"},
+		with(`,"attachments":[{"data":"aGk="}`):        {400, "it is not one JSON document"},
+
+		with(`,"attachments":[` + strings.Repeat(`{"data":""},`, 20) + `{"data":""}]`): {
+			422,
+			"has at most 20 attachments",
+		},
+
 		with(`,"attachments":[{"data":"","name":"` + strings.Repeat("n", 999) + `"}]`): {422, "longer than 512 bytes"},
 
 		with(`,"metadata":null`):                {422, "metadata must be an object"},

@@ -244,6 +244,7 @@ func (a *App) openStore(ctx context.Context, r prometheus.Registerer) (err error
 		return err
 	}
 	a.opened("database", a.Store)
+	a.files = newFiles(a.Store, c, func() string { return a.upkeep.space.Low() })
 	return nil
 }
 
@@ -257,6 +258,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	}
 	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
+	all.Forgetter = forgetter{a.Store, a.config.Home, a.files.Store}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
 	a.stores, a.service = all, operate.In(running{a}, all)
 	return a.makeUpkeep(r)

@@ -51,9 +51,10 @@ func FilesDir(home string) string { return filepath.Join(home, filepath.FromSlas
 
 func newFiles(db *storage.DB, c config.Config, low func() string) *files {
 	refs := storage.NewAttached(db)
-	return &files{refs: refs, failed: map[string]time.Time{}, Store: filestore.New(FilesDir(c.Home), refs, filestore.Options{
+	store := filestore.New(FilesDir(c.Home), refs, filestore.Options{
 		FileBytes: c.Files.MaxBytes, ChatBytes: c.Files.ChatBytes, TotalBytes: c.Files.TotalBytes, Low: low,
-	})}
+	})
+	return &files{refs: refs, failed: map[string]time.Time{}, Store: store}
 }
 
 // Had implements [channels.FileKeeper].

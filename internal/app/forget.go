@@ -8,14 +8,16 @@ import (
 	"os"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/filestore"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/storage"
 )
 
 // forgetter deletes conversations from the database and from the workspaces of a home.
 type forgetter struct {
-	db   *storage.DB
-	home string
+	db    *storage.DB
+	home  string
+	files *filestore.Store
 }
 
 // Meant implements [operate.Forgetter].
@@ -31,16 +33,22 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 	if err != nil {
 		return gone, err
 	}
-	files := int64(0)
+	files, contents := int64(0), []string{}
 	for _, k := range keys {
+		if contents, err = f.contents(ctx, k, contents); err != nil {
+			return gone, err
+		}
 		n, err := f.removeFolder(k)
 		if files += n; err != nil {
 			return corebot.Forgotten{Files: files}, fmt.Errorf("delete the folder of %s: %w", k, err)
 		}
 	}
 	gone, err = forgetting.Chat(ctx, k)
-	if gone.Files = files; err != nil {
+	if gone.Files += files; err != nil {
 		return gone, err
+	}
+	if err := f.files.Release(ctx, contents); err != nil {
+		return gone, fmt.Errorf("delete the files of %s: %w", k, err)
 	}
 	if gone.Pages, err = forgetting.Scrub(ctx); err != nil {
 		return gone, err
@@ -50,6 +58,18 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 		return gone, err
 	}
 	return gone, errors.Join(checkpoints.Empty(ctx), checkpoints.Close())
+}
+
+// contents adds the hashes of the files that a conversation refers to.
+func (f forgetter) contents(ctx context.Context, k corebot.Key, all []string) ([]string, error) {
+	const page = 500
+	for after := ""; ; {
+		hashes, err := storage.NewAttached(f.db).OfChat(ctx, k, after, page)
+		if all = append(all, hashes...); err != nil || len(hashes) < page {
+			return all, err
+		}
+		after = hashes[page-1]
+	}
 }
 
 // ChatFolder opens the folder of a conversation in its agent's workspace. Without one it is [fs.ErrNotExist].

@@ -144,7 +144,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
-		Tokens: storage.NewTokens(db), Memories: agents, Forgetter: forgetter{db, c.Home},
+		Tokens: storage.NewTokens(db), Memories: agents, Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store},
 	}
 }
 

@@ -87,7 +87,6 @@ func (a *App) makeUpkeep(r prometheus.Registerer) (err error) {
 	}); err != nil {
 		return err
 	}
-	a.files = newFiles(a.Store, c, a.upkeep.space.Low)
 	if a.upkeep.checkpoints, err = storage.NewCheckpoints(a.Store,
 		storage.CheckpointOptions{Log: a.log, Metrics: r}); err != nil {
 		return err

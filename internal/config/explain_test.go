@@ -87,7 +87,8 @@ func TestADifferenceIsAppliedOrNeedsARestart(t *testing.T) {
 	}
 	if want := []string{
 		"llm.base_url", "llm.api_key", "llm.model", "llm.offline", "llm.discover", "llm.timeout",
-		"llm.first_byte_timeout", "llm.idle_timeout", "llm.vision", "llm.providers", "llm.prices", "llm.breaker_failures",
+		"llm.first_byte_timeout", "llm.idle_timeout",
+		"llm.vision", "llm.providers", "llm.prices", "llm.breaker_failures",
 		"llm.breaker_cool_down", "llm.context_tokens", "llm.output_tokens",
 		"audit.publish_every", "audit.verify_every", "audit.file", "audit.url", "audit.token",
 		"retention.messages", "retention.usage", "retention.audit", "retention.history", "retention.history_entries",

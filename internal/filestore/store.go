@@ -5,12 +5,12 @@
 //   - Bytes before reference. [Store.Keep] returns after the bytes, their name and the reference are on disk. So a
 //     message that is published after Keep never refers to bytes that a crash has lost.
 //   - One content takes its space once, however many messages have it.
-//   - A chat reads only what it was given: [Store.Open] asks for the reference of that chat. Whether another chat has the
-//     same content cannot be told from an answer, because a content is new to each chat once.
+//   - A chat reads only what it was given: [Store.Open] asks for the reference of that chat. No answer tells whether
+//     another chat has the same content, because a content is new to each chat once.
 //   - The type is that of the bytes, and the name is for display only: see [Look] and [DisplayName].
 //   - A content streams from its source to the disk. Keep holds some kilobytes of it, whatever its size.
-//   - Bounded: a file, the files of a chat, and all files together have limits. A content over the limit of a chat or of
-//     all files gets a reference that says why it is not kept. A larger file is [corebot.ErrTooLarge].
+//   - Bounded: a file, the files of a chat, and all files together have limits. A content over the limit of a chat or
+//     of all files gets a reference that says why it is not kept. A larger file is [corebot.ErrTooLarge].
 //   - [Store.Sweep] removes bytes that nothing refers to, and what crashes have left, once they have been seen so for
 //     [Grace]. A backup that takes less time than that has all bytes that its database refers to.
 //
@@ -94,8 +94,8 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // OfSource tells this error from those of the store.
 func (e *SourceError) OfSource() {}
 
-// Keep stores the content of a part of a message. The returned part has its hash, its type, and a name that is fit to be
-// shown. The reference says whether the content was kept.
+// Keep stores the content of a part of a message. The returned part has its hash, its type, and a name that is fit to
+// be shown. The reference says whether the content was kept.
 func (s *Store) Keep(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
 	corebot.Part, corebot.AttachedFile, error,
 ) {

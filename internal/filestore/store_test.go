@@ -92,7 +92,8 @@ func newStore(t *testing.T, o Options) (*Store, *memory) {
 
 func keep(t *testing.T, s *Store, k corebot.Key, text string) corebot.AttachedFile {
 	t.Helper()
-	_, f, err := s.Keep(t.Context(), k, "m", corebot.Part{Type: corebot.PartFile, Name: "a.txt"}, strings.NewReader(text))
+	p := corebot.Part{Type: corebot.PartFile, Name: "a.txt"}
+	_, f, err := s.Keep(t.Context(), k, "m", p, strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,6 +229,19 @@ func TestASweepRemovesWhatNothingRefersToOnceItWasSeenSoForLong(t *testing.T) {
 	}
 }
 
+func TestTheFilesOfADeletedChatGoAtOnceUnlessAnotherChatHasThem(t *testing.T) {
+	s, refs := newStore(t, Options{})
+	own, shared := keep(t, s, chat("a"), "own"), keep(t, s, chat("a"), "shared")
+	keep(t, s, chat("b"), "shared")
+	refs.refs = refs.refs[2:]
+	if err := s.Release(t.Context(), []string{own.Hash, shared.Hash, "../x"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := onDisk(t, s); len(got) != 1 || got[0] != shared.Hash {
+		t.Errorf("on disk are %v", got)
+	}
+}
+
 // A content comes again while its bytes wait for a sweep.
 func TestAContentThatComesAgainIsNotSwept(t *testing.T) {
 	s, refs := newStore(t, Options{})
@@ -250,7 +264,8 @@ func TestAContentThatComesAgainIsNotSwept(t *testing.T) {
 func TestACheckFindsFilesThatAreMissingOrDamaged(t *testing.T) {
 	s, refs := newStore(t, Options{})
 	keep(t, s, chat("a"), "fine")
-	missing, cut, other := keep(t, s, chat("a"), "missing"), keep(t, s, chat("a"), "cut off"), keep(t, s, chat("a"), "other")
+	missing, cut := keep(t, s, chat("a"), "missing"), keep(t, s, chat("a"), "cut off")
+	other := keep(t, s, chat("a"), "other")
 	_ = os.Remove(s.path(missing.Hash))
 	_ = os.Truncate(s.path(cut.Hash), 2)
 	_ = os.WriteFile(s.path(other.Hash), []byte("OTHER"), 0o600)
@@ -275,6 +290,7 @@ func TestTheTypeIsThatOfTheBytes(t *testing.T) {
 		ogg  = "OggS\x00\x02"
 		webp = "RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88"
 	)
+	const mp4 = "\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom"
 	for name, c := range map[string]struct {
 		content, file, declared string
 		kind                    corebot.PartType
@@ -290,9 +306,9 @@ func TestTheTypeIsThatOfTheBytes(t *testing.T) {
 		"a page":                  {"<html><script>", "a.png", "image/png", corebot.PartFile, "text/html"},
 		"voice":                   {ogg, "voice.oga", "", corebot.PartAudio, "audio/ogg"},
 		"bare frames of mp3":      {"\xff\xfb\x90\x00", "", "", corebot.PartAudio, "audio/mpeg"},
-		"a video":                 {"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom", "", "", corebot.PartFile, "video/mp4"},
+		"a video":                 {mp4, "", "", corebot.PartFile, "video/mp4"},
 		"voice in mp4": {
-			"\x00\x00\x00\x18ftypmp42\x00\x00\x00\x00mp42isom", "", "audio/mp4", corebot.PartAudio, "audio/mp4",
+			mp4, "", "audio/mp4", corebot.PartAudio, "audio/mp4",
 		},
 		"a document":     {"%PDF-1.7", "a", "", corebot.PartFile, "application/pdf"},
 		"an office file": {"PK\x03\x04", "a.DOCX", "", corebot.PartFile, officeTypes[".docx"]},
@@ -310,8 +326,10 @@ func TestTheTypeIsThatOfTheBytes(t *testing.T) {
 func TestANameIsForDisplayOnly(t *testing.T) {
 	long := strings.Repeat("ä", 200) + ".pdf"
 	for name, want := range map[string]string{
-		"report.pdf": "report.pdf", "../../etc/passwd": "passwd", `C:\x\evil.exe`: "evil.exe", "..": "", ".hidden": "hidden",
-		"photo\u202egpj.exe": "photogpj.exe", "a\x00b\nc.txt": "abc.txt", "a/b/": "", "": "", "  x .": "x", "<b>\"": "_b__",
+		"report.pdf": "report.pdf", "../../etc/passwd": "passwd", `C:\x\evil.exe`: "evil.exe", "..": "",
+		".hidden":            "hidden",
+		"photo\u202egpj.exe": "photogpj.exe", "a\x00b\nc.txt": "abc.txt",
+		"a/b/": "", "": "", "  x .": "x", "<b>\"": "_b__",
 		"\xff\xfe.txt": "txt", long: strings.Repeat("ä", 58) + ".pdf",
 	} {
 		if got := DisplayName(name); got != want {

@@ -87,11 +87,26 @@ func (s *Store) sweep(ctx context.Context, grace time.Duration) error {
 // sweepParts removes files in the making that are old.
 func (s *Store) sweepParts(entries []fs.DirEntry, before time.Time) {
 	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && e.Type().IsRegular() && strings.HasPrefix(e.Name(), partPrefix) && info.ModTime().Before(before) {
+		if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), partPrefix) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.ModTime().Before(before) {
 			_ = os.Remove(filepath.Join(s.dir, e.Name())) // the next sweep tries again
 		}
 	}
+}
+
+// Release removes contents at once that nothing refers to any more: their chat was deleted.
+func (s *Store) Release(ctx context.Context, hashes []string) error {
+	for _, hash := range hashes {
+		if !isHash(hash) {
+			continue
+		}
+		if err := s.orphan(ctx, s.path(hash), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store) sweepDir(ctx context.Context, dir string, grace time.Duration) (looked int, err error) {
