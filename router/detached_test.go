@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
@@ -167,6 +169,13 @@ func TestWhatGivesADetachedRequestUp(t *testing.T) {
 			corebot.ApprovalExpired, "Approval 1 was given up: a new conversation began.",
 			"Approval 1 is given up, because a new conversation began: mcp.reload does not run.",
 		},
+		"an admin of the chat begins a session": {
+			func(t *testing.T, c counter) {
+				c.admin(t, "here", apptest.Key("a"))
+				c.SayAs("here", "a", "up", "/new")
+			}, corebot.ApprovalExpired, "Approval 1 was given up: a new conversation began.",
+			"Approval 1 is given up, because a new conversation began: mcp.reload does not run.",
+		},
 		"the operator drops its message": {
 			func(t *testing.T, c counter) {
 				must(t, storage.NewDeferred(c.DB).Drop(t.Context(), c.Life(carrier).ID))
@@ -278,8 +287,8 @@ func TestAnApprovedCallIsGivenUpUntilItsTurnBegins(t *testing.T) {
 	})
 }
 
-// TestAChatHasOneDetachedRequestAndAMessageAsksNoMore: a second call of the same answer's turn is refused to the model,
-// and the call of another message holds its answer as if nothing could be detached.
+// TestAChatHasOneDetachedRequestAndAMessageAsksNoMore: a second call of the same turn is refused to the model. The call
+// of another message holds its answer.
 func TestAChatHasOneDetachedRequestAndAMessageAsksNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pay := func(id string) apptest.Reply {
@@ -334,7 +343,8 @@ func TestACallOfASenderWhoLostTheRoleDoesNotRunLater(t *testing.T) {
 // TestArgumentsThatWereChangedInTheDatabaseNeverRun changes what is stored of the call in each place.
 func TestArgumentsThatWereChangedInTheDatabaseNeverRun(t *testing.T) {
 	for name, change := range map[string]string{
-		"the request": `UPDATE approvals SET args = replace(args, 'mallory', 'malice!')`,
+		"the request":                        `UPDATE approvals SET args = replace(args, 'mallory', 'malice!')`,
+		"the request, and its sender writes": `UPDATE approvals SET args = replace(args, 'mallory', 'malice!')`,
 		"the message": `UPDATE message_parked SET body =
 			CAST(replace(CAST(body AS TEXT), 'mallory', 'malice!') AS BLOB)`,
 		"the first steps": `UPDATE execution_steps SET request = replace(request, 'mallory', 'malice!')`,
@@ -344,7 +354,15 @@ func TestArgumentsThatWereChangedInTheDatabaseNeverRun(t *testing.T) {
 				c := hold(t, apptest.Options{})
 				c.Alter(change)
 				_ = c.Approvals.Resolve(t.Context(), 1, corebot.Decision{Approve: true})
+				if name == "the request, and its sender writes" {
+					c.SayAs("root", "a", "writes", "are you there?")
+					pass(time.Second)
+					c.WantEnd("writes", corebot.EndAnswered)
+				}
 				pass(time.Hour)
+				if life := c.Life(carrier); life.End == "" {
+					t.Errorf("its message is %q", life.State)
+				}
 				ran := int32(0)
 				if name == "the first steps" { // they have ended, and nothing reads them again to run a call
 					ran = 1
@@ -355,9 +373,6 @@ func TestArgumentsThatWereChangedInTheDatabaseNeverRun(t *testing.T) {
 				c.SayAs("root", "a", "other", "are you there?") // and the chat goes on
 				pass(time.Second)
 				c.WantEnd("other", corebot.EndAnswered)
-				if life := c.Life(carrier); life.End == "" {
-					t.Errorf("its message is %q", life.State)
-				}
 			})
 		})
 	}
@@ -579,6 +594,83 @@ func TestADetachedRequestExpiresWhenItSaid(t *testing.T) {
 		pass(2 * time.Second)
 		if a := c.state(t, 1); a.State != corebot.ApprovalExpired || len(c.texts(carrier)) != 2 {
 			t.Errorf("after its time the approval is %+v; told %q", a, c.texts(carrier))
+		}
+	})
+}
+
+// TestAStopOfTheRestOfAnAnswerGivesItsDetachedRequestUp: the model still works on the answer without the call.
+func TestAStopOfTheRestOfAnAnswerGivesItsDetachedRequestUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := detached(t, apptest.Options{Model: apptest.Script(append(hijacked()[:2], apptest.Hangs())...)})
+		c.SayAs("root", "a", "1", "read the page")
+		pass(answerAfter + time.Second)
+		c.SayAs("root", "a", "s", "/stop")
+		pass(time.Second)
+		c.WantEnd("1", corebot.EndStopped)
+		c.SayAs("root", "b", "late", "/approve 1")
+		c.WantTold("late", "Approval 1 is denied already, by test::root.")
+		pass(time.Hour)
+		if c.runs.Load() != 0 || len(c.texts(carrier)) != 1 {
+			t.Errorf("it ran %d times; told %q", c.runs.Load(), c.texts(carrier))
+		}
+	})
+}
+
+// TestAnApprovedCallIsKnownToHaveRunWhateverThePolicyIsThen: the operator asks for no approvals any more when the turn
+// of the call begins.
+func TestAnApprovedCallIsKnownToHaveRunWhateverThePolicyIsThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := hold(t, apptest.Options{})
+		first.Crash()
+		c := detached(t, apptest.Options{
+			Dir: first.Dir, Model: apptest.Script(apptest.Text("told")),
+			Policy: policy.Options{Approvals: policy.Approvals{Mode: policy.ApproveNever}},
+		})
+		c.SayAs("root", "a", "yes", "/approve 1")
+		pass(time.Second)
+		c.WantEnd(carrier, corebot.EndAnswered)
+		if a := c.state(t, 1); c.runs.Load() != 1 || a.State != corebot.ApprovalApproved || !a.Ran {
+			t.Errorf("it ran %d times: %+v", c.runs.Load(), a)
+		}
+	})
+}
+
+// TestAMessageShowsItsRequestsThreeTimesAtMost: behind two refused requests the third one holds its answer, since a
+// detached one would be shown a fourth time.
+func TestAMessageShowsItsRequestsThreeTimesAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pay := func(id string) apptest.Reply {
+			return apptest.Asks(apptest.Call(id, "mcp.reload", `{"text":"`+id+`"}`))
+		}
+		c := detached(t, apptest.Options{Model: apptest.Script(hijacked()[0], pay("one"), pay("two"), pay("three"),
+			pay("four"), apptest.Text("done"))})
+		c.SayAs("root", "a", "1", "read the page")
+		for n := 1; n <= 2; n++ {
+			pass(time.Second)
+			c.SayAs("root", "b", fmt.Sprint("n", n), fmt.Sprintf("/deny %d", n))
+		}
+		pass(14 * time.Minute)
+		if c.WantEnd("1", ""); c.state(t, 3).Detached() {
+			t.Error("the third request is detached")
+		}
+		pass(2 * time.Minute)
+		c.WantEnd("1", corebot.EndAnswered)
+		if told := c.texts("1"); len(told) != 4 || c.runs.Load() != 0 { // three requests, and the answer
+			t.Errorf("it ran %d times; told %q", c.runs.Load(), told)
+		}
+	})
+}
+
+// TestACallThatRunsLaterBelongsToItsSession, also where the pause before it would end the session.
+func TestACallThatRunsLaterBelongsToItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := hold(t, apptest.Options{Agent: agent.Options{SessionIdle: 5 * time.Minute}})
+		pass(10 * time.Minute)
+		c.SayAs("root", "a", "yes", "/approve 1")
+		pass(time.Second)
+		c.WantEnd(carrier, corebot.EndAnswered)
+		if said := c.Said("a"); len(said) == 0 || said[0].MessageID != "1" {
+			t.Errorf("the session has %q", apptest.Transcript(said))
 		}
 	})
 }

@@ -183,6 +183,38 @@ func TestAnApprovalExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
+// TestADetachedRequestExpiresInTimeWhenTheClockIsSetBack: nobody claims anything for it.
+func TestADetachedRequestExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStepped(t)
+		publishTest(t, s.DB, "a", "1")
+		d := s.claim(time.Second, stepClaim)
+		step := corebot.Step{
+			Kind: corebot.StepTool, State: corebot.StepAwaiting,
+			Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)},
+		}
+		ask := corebot.Ask{Approval: corebot.Approval{
+			Bound:     corebot.Bound{Tool: "x", Args: []byte(`{}`)},
+			ExpiresAt: s.wall().Add(15 * time.Minute),
+		}, AnswerAfter: time.Millisecond}
+		for range 2 {
+			_, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.Ask{ask})
+			must(t, err)
+			time.Sleep(time.Second)
+		}
+		must(t, NewQueue(s.DB).Settle(t.Context(), d, answeredWell))
+		a, err := NewApprovals(s.DB).Approval(t.Context(), 1)
+		if err != nil || !a.Detached() {
+			t.Fatalf("it is %+v: %v", a, err)
+		}
+		s.step(-time.Hour)
+		time.Sleep(15 * time.Minute)
+		if a, err = NewApprovals(s.DB).Approval(t.Context(), 1); err != nil || a.State != corebot.ApprovalExpired {
+			t.Errorf("it is %q: %v", a.State, err)
+		}
+	})
+}
+
 // A machine that was suspended wakes with its wall clock ahead of its monotonic one: the same as a step forward.
 func TestAClockThatIsSetForwardTakesNoLeaseFromALiveWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -130,6 +130,31 @@ func TestAnAnswerThatWaitedForADecisionIsNotLate(t *testing.T) {
 	})
 }
 
+// TestAnAnswerThatCameWithoutItsCallIsNotLate: it waited for a decision before.
+func TestAnAnswerThatCameWithoutItsCallIsNotLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		o := objectivesOf(t, db)
+		publishTest(t, db, "a", "1")
+		d := claimTest(t, db)
+		ask := corebot.Ask{Approval: corebot.Approval{
+			Bound:     corebot.Bound{Tool: "x", Args: []byte(`{}`)},
+			ExpiresAt: time.Now().Add(time.Hour),
+		}, AnswerAfter: time.Millisecond}
+		step := corebot.Step{
+			Kind: corebot.StepTool, State: corebot.StepAwaiting,
+			Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)},
+		}
+		for range 2 {
+			_, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{ask})
+			must(t, err)
+			time.Sleep(answerIn)
+		}
+		ends(t, db, d, answeredWell)
+		o.want(t, corebot.ObjectiveAnswered, time.Hour, corebot.Kept{})
+	})
+}
+
 func TestARepliesDeliveryIsCountedWhereItIsPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := openTest(t, t.TempDir())

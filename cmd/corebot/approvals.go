@@ -129,6 +129,8 @@ func decisionOf(a corebot.Approval) string {
 	switch {
 	case a.State == corebot.ApprovalAwaited:
 		return "until " + a.ExpiresAt.Local().Format(time.DateTime)
+	case a.State == corebot.ApprovalExpired && a.Reason != "":
+		return "given up: " + corebot.Plainly(a.Reason)
 	case a.State == corebot.ApprovalVoid:
 		return fmt.Sprintf("void: %s; approved by %s", corebot.Plainly(a.Reason), a.By)
 	case a.State == corebot.ApprovalApproved && !a.Ran:

@@ -24,6 +24,8 @@ import (
 //   - A call that has changed since it was approved is asked for anew, and its approval is void.
 //   - An approval says that its call was begun, or is void and says why the call is never made.
 //   - A message that ends leaves no call waiting, and a replay of it asks anew.
+//   - A request is detached when its answer has waited long enough; its approval begins the turn of its calls.
+//   - A lane has one detached request, and the next message of its sender gives it up.
 //   - A command decides once, in one commit with its notice.
 //   - A command that is denied resolves nothing and leaves its audit event.
 //   - A number that is not known, and a decision that contradicts itself, resolve nothing.
@@ -53,6 +55,14 @@ func approvalSpecs() []spec {
 			approvalEndsWithCall,
 		},
 		{"A message that ends leaves no call waiting, and a replay of it asks anew.", endLeavesNothingWaiting},
+		{
+			"A request is detached when its answer has waited long enough; its approval begins the turn of its calls.",
+			requestIsDetached,
+		},
+		{
+			"A lane has one detached request, and the next message of its sender gives it up.",
+			laneHasOneDetachedRequest,
+		},
 		{"A command decides once, in one commit with its notice.", commandDecidesOnce},
 		{"A command that is denied resolves nothing and leaves its audit event.", deniedCommandResolvesNothing},
 		{
@@ -377,4 +387,80 @@ func nonsenseResolvesNothing(s *suite) {
 	_, told := s.decide(unknown, hands(person("root")))
 	s.wantErr(told, corebot.ErrNotFound)
 	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
+}
+
+// goesOn has a turn that asks look at its request again, which is then detached if nothing forbids it.
+func (s *suite) goesOn(d corebot.Delivery, answer int) corebot.Asked {
+	s.t.Helper()
+	ask := s.ask(0, answer, "x")
+	ask.AnswerAfter = patience / 2
+	now, err := s.Journal.Ask(s.ctx(), d, toolStep(0, "x", corebot.StepAwaiting), []corebot.Ask{ask})
+	s.must(err)
+	return now
+}
+
+func requestIsDetached(s *suite) {
+	d, asked := s.asks("1")
+	time.Sleep(patience/2 - moment)
+	if now := s.goesOn(d, 0); now.Detached() || !now.Until.Equal(now.CreatedAt.Add(patience/2)) {
+		s.t.Fatalf("before its time it is %+v", now)
+	}
+	time.Sleep(moment)
+	now := s.goesOn(d, 0)
+	if !now.Detached() || now.AskedBy != d.Life || now.State != corebot.ApprovalAwaited {
+		s.t.Fatalf("it is %+v", now)
+	}
+	again := s.goesOn(d, 0) // as after a crash
+	if again.ID != now.ID || again.Life != now.Life {
+		s.t.Errorf("asked again it is %+v", again)
+	}
+	_, err := s.Journal.Ask(s.ctx(), d, toolStep(6, "w", corebot.StepAwaiting), []corebot.Ask{s.ask(6, 6, "w")})
+	s.wantErr(err, corebot.ErrAskedBefore)
+	s.commit(d, corebot.Result{Outcome: answered(), Detached: now.Request})
+	s.nothingDue()
+	s.reopen()
+	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
+	s.resolve(asked.ID, corebot.ApprovalApproved)
+	runs := s.claim()
+	x := runs.Message.Detached
+	if runs.Life != now.Life || x == nil || x.Request != asked.ID || len(x.Calls) != 3 || x.Taint != "a page" ||
+		runs.Message.Sender != d.Message.Sender {
+		s.t.Fatalf("claimed %+v with %+v", runs.Message, x)
+	}
+	for i := range x.Calls {
+		stands, err := s.Journal.Ask(s.ctx(), runs, corebot.Step{
+			Position: i, Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &x.Calls[i],
+		}, []corebot.Ask{{}})
+		s.must(err)
+		if stands.State != corebot.ApprovalApproved || stands.Bound.Digest() != asked.All[i].Bound.Digest() {
+			s.t.Errorf("call %d is %+v", i, stands)
+		}
+	}
+	s.commit(runs, corebot.Result{Outcome: answered()})
+	s.wantStates(asked, corebot.ApprovalVoid, corebot.ApprovalVoid, corebot.ApprovalVoid) // its turn made none of them
+	s.nothingDue()
+}
+
+func laneHasOneDetachedRequest(s *suite) {
+	d, first := s.asks("1")
+	time.Sleep(patience / 2)
+	s.commit(d, corebot.Result{Outcome: answered(), Detached: s.goesOn(d, 0).Request})
+	m := prompt(key("a"), "2")
+	m.Sender = person("bob")
+	s.publish(m)
+	d = s.claim()
+	second, err := s.askFrom(d, 0, 0)
+	s.must(err)
+	time.Sleep(patience/2 - 4*moment)
+	s.wantStates(first, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
+	if now := s.goesOn(d, 0); now.Detached() || now.ID != second.ID {
+		s.t.Errorf("a second one is %+v", now)
+	}
+	s.publish(prompt(key("a"), "3"))
+	s.wantStates(first, corebot.ApprovalExpired, corebot.ApprovalExpired, corebot.ApprovalExpired)
+	s.wantStates(second, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
+	time.Sleep(4 * moment)
+	if now := s.goesOn(d, 0); !now.Detached() {
+		s.t.Errorf("behind the first one the second is %+v", now)
+	}
 }
