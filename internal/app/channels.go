@@ -169,14 +169,14 @@ func (a *App) openChannels(ctx context.Context, r prometheus.Registerer) (runnin
 // destinations are the channels of this configuration, whether they run at the moment or not: what is sent waits for
 // them. Of several accounts of a network, the usual one or the first by name is meant where the caller has none.
 func (a *App) destinations() map[string]builtin.Destination {
-	to := map[string]builtin.Destination{}
+	to, routing := map[string]builtin.Destination{}, a.routing()
 	for _, x := range a.accounts() {
 		if _, known := to[x.Kind]; x.off || known && x.Account != x.kind.Usual() {
 			continue
 		}
 		d := builtin.Destination{Account: x.Name, AnyChat: x.kind.AnyChat}
 		if !x.kind.AnyAgent {
-			d.AgentOf = func(chat string) string { return a.routing().Key(x.Kind, x.Name, chat).Agent }
+			d.AgentOf = func(chat string) string { return routing.Key(x.Kind, x.Name, chat).Agent }
 		}
 		to[x.Kind] = d
 	}

@@ -150,7 +150,7 @@ func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *ag
 }
 
 // routing names the agent that answers in a chat.
-func (a *App) routing() corebot.Routing { return a.config.AgentFor }
+func (a *App) routing() corebot.Routing { return a.config.Routing() }
 
 // agentIDs are the agents whose messages are accepted: all of the settings. A message of one that another process is
 // for waits for it.

@@ -154,12 +154,20 @@ func (c Config) AgentList() []AgentEntry {
 // AgentFor is the id of the agent that answers in a chat: that of the first route that matches, else the first of
 // agents.
 func (c Config) AgentFor(channel, account, chat string) string {
-	for _, r := range c.Routes.List() {
-		if r.Matches(channel, account, chat) {
-			return r.Agent
+	return c.Routing()(channel, account, chat)
+}
+
+// Routing is [Config.AgentFor] for many chats: it reads the lists of the settings once. Each message asks.
+func (c Config) Routing() func(channel, account, chat string) (agent string) {
+	routes, others := c.Routes.List(), c.DefaultAgent()
+	return func(channel, account, chat string) string {
+		for _, r := range routes {
+			if r.Matches(channel, account, chat) {
+				return r.Agent
+			}
 		}
+		return others
 	}
-	return c.DefaultAgent()
 }
 
 // DefaultAgent is the agent of chats that no route matches: main, or the first of agents where none is called so.

@@ -118,6 +118,19 @@ routes:
 	}
 }
 
+func TestAMessageFindsItsAgentWithoutReadingTheSettingsAgain(t *testing.T) {
+	c := Defaults()
+	c.Agents = NewEntries(AgentEntry{ID: "a"}, AgentEntry{ID: "b"})
+	c.Routes = NewEntries(Route{Channel: "irc", Agent: "b"})
+	route := c.Routing()
+	if got := route("irc", "", "x") + route("cli", "", "x"); got != "ba" {
+		t.Errorf("the agents are %q", got)
+	}
+	if n := testing.AllocsPerRun(100, func() { route("cli", "", "x") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestWithoutAgentsThereIsOne(t *testing.T) {
 	clean(t)
 	c := load(t, t.TempDir())
