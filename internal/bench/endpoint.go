@@ -2,12 +2,14 @@ package bench
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,8 +21,7 @@ const Reply = "A short answer, at once."
 
 // Endpoint is an OpenAI-compatible model on a port of loopback. It answers every request at once with [Reply], streamed
 // in words, and keeps the time it took: the rest of a turn is Corebot's. It shares the processors with Corebot, so it
-// takes as little of them as it can. It reads requests from their connections without a server around them, and makes
-// the answer beforehand.
+// takes as little of them as it can. It skips requests without a server around them, and makes the answer beforehand.
 type Endpoint struct {
 	listener net.Listener
 	answer   []byte
@@ -81,20 +82,18 @@ func (e *Endpoint) Close() error {
 	return nil
 }
 
+// requestBytes is room for a usual request, so that it takes one read of the connection and not one for every page.
+const requestBytes = 64 << 10
+
 // serve answers one connection until its caller ends it.
 func (e *Endpoint) serve(c net.Conn) error {
-	in := bufio.NewReader(c)
+	in := bufio.NewReaderSize(c, requestBytes)
 	for {
 		if _, err := in.Peek(1); err != nil {
 			return err
 		}
 		started := time.Now()
-		r, err := http.ReadRequest(in)
-		if err != nil {
-			return err
-		}
-		if n, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxPrompt+1)); err != nil || n > maxPrompt ||
-			!strings.HasSuffix(r.URL.Path, "/v1/chat/completions") {
+		if err := skipRequest(in); err != nil {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 			return err
 		}
@@ -105,6 +104,40 @@ func (e *Endpoint) serve(c net.Conn) error {
 			return err
 		}
 	}
+}
+
+var (
+	errNoCompletion = errors.New("this is no request for a completion, or it is too long")
+
+	askedFor      = []byte("/v1/chat/completions HTTP/1.1\r\n")
+	contentLength = []byte("content-length:")
+)
+
+// skipRequest reads one request to its end. It wants the length of the body in the header, as Corebot sends it.
+func skipRequest(in *bufio.Reader) error {
+	line, err := in.ReadSlice('\n')
+	if err != nil || !bytes.HasPrefix(line, []byte("POST ")) || !bytes.HasSuffix(line, askedFor) {
+		return cmp.Or(err, errNoCompletion)
+	}
+	length := -1
+	for {
+		if line, err = in.ReadSlice('\n'); err != nil {
+			return err
+		}
+		if len(line) <= len("\r\n") {
+			break
+		}
+		if n := len(contentLength); len(line) > n && bytes.EqualFold(line[:n], contentLength) {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[n:]))); err != nil {
+				return errNoCompletion
+			}
+		}
+	}
+	if length < 0 || length > maxPrompt {
+		return errNoCompletion
+	}
+	_, err = in.Discard(length)
+	return err
 }
 
 // eventStream is an answer as server-sent events: a chunk for each word, the reason of the end, the usage.
