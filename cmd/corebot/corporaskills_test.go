@@ -16,6 +16,10 @@ import (
 // that. The daemon reads them all, as it does for each turn.
 func (f *fort) asSkills() {
 	usable := 0
+	// the skill that a new home has would be one more than there can be
+	if err := os.RemoveAll(filepath.Join(f.home, "workspace", skills.Dir, "corebot-help")); err != nil {
+		f.t.Fatal(err)
+	}
 	for part, items := range slices.Collect(slices.Chunk(f.items, skills.MaxSkills)) {
 		dir := filepath.Join(f.home, "workspace", skills.Dir)
 		for i, item := range items {

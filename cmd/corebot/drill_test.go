@@ -25,8 +25,9 @@ var (
 
 const drillChats = 50
 
-// TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice backs a home up while callers post, kills its Corebot,
-// restores the backup in another home, and has the callers post everything again, as they would that got no answer.
+// TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice backs a home up while callers post, and kills its
+// Corebot. Then it restores the backup in another home. The callers post everything again, as callers do that got no
+// answer.
 func TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice(t *testing.T) {
 	t.Parallel()
 	lost := drillHome(t, "lost")

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	soakTime   = long.Duration("soak.time", time.Second, 4*time.Second, "how long messages come in the soak")
+	soakTime   = long.Duration("soak.time", 2*time.Second, 4*time.Second, "how long messages come in the soak")
 	soakRate   = flag.Int("soak.rate", 10, "messages a second, tasks and dead letters beside them")
 	soakReport = flag.String("soak.report", "", "a file that the figures are written to while the soak goes on")
 )
