@@ -139,8 +139,8 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 
 // Call runs one tool call from its look-up to its result in the journal; see the package's guarantees.
 //
-// An error means that there is no result and the turn cannot go on: the cause of ctx, what Roles or the step said, or a
-// [*corebot.Awaits] or a [*corebot.Waiting].
+// An error means that there is no result and the turn cannot go on. The error is the cause of ctx, one of Roles or of
+// the step, a [*corebot.Awaits] or a [*corebot.Waiting].
 func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
 	step Step,
 ) (corebot.ToolResult, error) {

@@ -60,21 +60,7 @@ were attached to, one of them goes on in its place.`,
 			case list:
 				return s.listTalks(cmd, agent)
 			}
-			if resume != "" {
-				k, err := s.resumed(cmd, agent, resume)
-				if err != nil {
-					return err
-				}
-				chat, agent = k.Chat, k.Agent
-			}
-			c, err := s.settings()
-			if err != nil {
-				return err
-			}
-			if agent, err = agentOf(c, agent, chat); err != nil {
-				return err
-			}
-			return s.converse(cmd, c, agent, chat)
+			return s.open(cmd, agent, chat, resume)
 		},
 	}
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to talk in")
@@ -83,6 +69,25 @@ were attached to, one of them goes on in its place.`,
 	cmd.MarkFlagsMutuallyExclusive("chat", "list", "resume")
 	agentFlag(cmd, &agent)
 	return cmd
+}
+
+// open finds out which chat is meant, and talks in it.
+func (s *shell) open(cmd *cobra.Command, agent, chat, resume string) error {
+	if resume != "" {
+		k, err := s.resumed(cmd, agent, resume)
+		if err != nil {
+			return err
+		}
+		chat, agent = k.Chat, k.Agent
+	}
+	c, err := s.settings()
+	if err != nil {
+		return err
+	}
+	if agent, err = agentOf(c, agent, chat); err != nil {
+		return err
+	}
+	return s.converse(cmd, c, agent, chat)
 }
 
 // converse talks in a chat until the person leaves.

@@ -33,7 +33,7 @@ type network struct {
 	// history says that what people write before the account connects for the first time is not for it.
 	history bool
 	// forgets says that the platform keeps nothing for an account that is not there. People write when the account is
-	// there. What they wrote is lost if the program dies before it has stored it: then it is as if nobody had said it.
+	// there. A message is lost if the program dies before it has stored it, as if nobody had said it.
 	forgets bool
 	open    func(t *testing.T, chats int) networkPlatform
 }

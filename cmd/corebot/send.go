@@ -51,29 +51,13 @@ zone of the settings. "corebot deferred list" shows it until then, and "deferred
 			case timeout < 0 || timeout > 0 && !wait:
 				return usage(cmd, errors.New("--timeout is a time over 0s, and needs --wait"))
 			}
-			text, err := textOf(cmd, args)
-			if err != nil {
-				return err
-			}
-			if id == "" {
-				id = uuid.Must(uuid.NewV7()).String() // fails only where Go ends the program before: no randomness
-			}
-			uid, name := whoRuns()
 			c, err := s.settings()
 			if err != nil {
 				return err
 			}
-			if agent, err = agentOf(c, agent, chat); err != nil {
+			in := channels.Incoming{ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat}
+			if err := compose(cmd, c, &in, args, deliverAt); err != nil {
 				return err
-			}
-			in := channels.Incoming{
-				ID: id, Agent: agent, Account: cli.DefaultAccount, Chat: chat, SenderID: uid,
-				SenderName: name, Parts: corebot.TextPart(text),
-			}
-			if deliverAt != "" {
-				if in.Envelope.DeliverAt, err = deliveryTime(c, deliverAt, time.Now()); err != nil {
-					return err
-				}
 			}
 			if !wait {
 				return publishAndSay(cmd, c, in, asJSON)
@@ -90,6 +74,26 @@ zone of the settings. "corebot deferred list" shows it until then, and "deferred
 	cmd.Flags().DurationVar(&timeout, "timeout", 0,
 		"with --wait: how long at most, such as 90s (default: until the message has ended)")
 	return cmd
+}
+
+// compose completes the message of a command line: its text, its id, its sender, its agent, and when it is due.
+func compose(cmd *cobra.Command, c config.Config, in *channels.Incoming, args []string, deliverAt string) error {
+	text, err := textOf(cmd, args)
+	if err != nil {
+		return err
+	}
+	if in.ID == "" {
+		in.ID = uuid.Must(uuid.NewV7()).String() // fails only where Go ends the program before: no randomness
+	}
+	in.SenderID, in.SenderName = whoRuns()
+	in.Parts = corebot.TextPart(text)
+	if in.Agent, err = agentOf(c, in.Agent, in.Chat); err != nil {
+		return err
+	}
+	if deliverAt != "" {
+		in.Envelope.DeliverAt, err = deliveryTime(c, deliverAt, time.Now())
+	}
+	return err
 }
 
 // maxInput bounds what is read of standard input, in bytes. The limit of a message is lower unless somebody raised it

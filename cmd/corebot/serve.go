@@ -78,8 +78,8 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 // for forty more (docs/performance.md).
 const heapGrowth = 200
 
-// commandGrowth is the same for a command that ends in a moment. Collecting such a command's garbage took a sixth of its
-// processor time, and the end of the command frees the memory anyway.
+// commandGrowth is the same for a command that ends in a moment. Collecting the garbage of such a command took a sixth
+// of its processor time, and its end frees the memory anyway.
 const commandGrowth = 400
 
 // growHeap sets the collector. A daemon asks for it after its start: what the start leaves is collected as usual. GOGC,

@@ -58,8 +58,8 @@ func TestASecondNameOfAClosedDirectoryIsRefused(t *testing.T) {
 	})
 }
 
-// TestADirectoryThatIsExchangedWhileItIsOpenedIsNotOpened plays the race until it is won: by then the directory was
-// looked at, and a link to a closed one had its name when it was opened.
+// TestADirectoryThatIsExchangedWhileItIsOpenedIsNotOpened plays the race until it is won. Then the directory was
+// looked at first, and a link to a closed directory had its name at the time of the opening.
 func TestADirectoryThatIsExchangedWhileItIsOpenedIsNotOpened(t *testing.T) {
 	dir := tree(t, "project/a", "home/secret")
 	list, err := roots.NewList("", []roots.Dir{{Path: dir + "/project", Write: true}}, dir+"/home")

@@ -59,8 +59,8 @@ type Checked struct {
 // maxRecord bounds a line of evidence. The arguments of a call are bounded by the audit.
 const maxRecord = 16 << 20
 
-// Check follows evidence from its beginning to its end. keys are the public keys that the reader trusts; nil: those of
-// the evidence itself, which prove only that one key signed all of it.
+// Check follows evidence from its beginning to its end. It trusts the public keys that are given. Without any it takes
+// those of the evidence itself, which prove only that one key signed all of it.
 func Check(r io.Reader, keys Keys) (c Checked, err error) {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 64<<10), maxRecord)
