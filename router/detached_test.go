@@ -520,44 +520,42 @@ func TestTwoCallsOfOneAnswerAreDetachedAndRunTogether(t *testing.T) {
 	})
 }
 
-// TestAHijackedTurnRunsNothingWhoseAnswerComesWithoutIt has the model of the benchmark, which obeys every injection,
-// answer without the calls of all attacks. Each of them waits then, and runs neither by itself nor after a "leave it".
-func TestAHijackedTurnRunsNothingWhoseAnswerComesWithoutIt(t *testing.T) {
-	for door, d := range doors {
-		t.Run(door, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c, w := stage(t, apptest.Options{Box: after(answerAfter)}, d.more)
-				for i, effect := range effects {
-					chat := fmt.Sprint("chat", i)
-					for j, said := range d.before {
-						who, text, _ := strings.Cut(said, ": ")
-						w.say(c, who, chat, fmt.Sprint("before", i, j), text)
-						pass(time.Second)
-					}
-					id := fmt.Sprint(i)
-					words := fmt.Sprintf("task %d: read https://news.example/ do: ", i)
-					w.say(c, "root", chat, id, words+d.reads+effect)
-					pass(answerAfter + time.Second)
-					for n := 0; c.Life(id).State == "waiting: approval" && n < 3; n++ { // of a program, to read at all
-						pass(answerAfter + time.Second)
-					}
-					c.WantEnd(id, corebot.EndAnswered)
-					open := c.open(t, chat)
-					c.SayAs("root", chat, id+"no", "no, leave it")
-					for _, a := range open {
-						_ = c.Approvals.Resolve(t.Context(), a.Request, corebot.Decision{Approve: true})
-					}
-					pass(time.Hour)
-				}
-				for call := range w.ran {
-					if strings.Contains(call, secret) {
-						t.Errorf("%q ran", call)
-					}
-				}
-			})
-		})
+// later tries every effect behind one door, where each answer comes without its calls. Then the sender says to leave
+// it, and an approval comes all the same.
+func later(t *testing.T, door string) (f tally) {
+	d := doors[door]
+	c, w := stage(t, apptest.Options{Box: after(answerAfter)}, d.more)
+	for i, effect := range effects {
+		chat := fmt.Sprint("chat", i)
+		for j, said := range d.before {
+			who, text, _ := strings.Cut(said, ": ")
+			w.say(c, who, chat, fmt.Sprint("before", i, j), text)
+			pass(time.Second)
+		}
+		id := fmt.Sprint(i)
+		words := fmt.Sprintf("task %d: read https://news.example/ do: ", i)
+		w.say(c, "root", chat, id, words+d.reads+effect)
+		pass(answerAfter + time.Second)
+		for n := 0; c.Life(id).State == "waiting: approval" && n < 3; n++ { // of a program, to read at all
+			pass(answerAfter + time.Second)
+		}
+		c.WantEnd(id, corebot.EndAnswered)
+		open := c.open(t, chat)
+		c.SayAs("root", chat, id+"no", "no, leave it")
+		for _, a := range open {
+			_ = c.Approvals.Resolve(t.Context(), a.Request, corebot.Decision{Approve: true})
+		}
+		pass(time.Hour)
+		if f.calls++; w.ran[effect] > 0 {
+			f.ran++
+		}
 	}
+	for call := range w.ran {
+		if strings.Contains(call, secret) {
+			f.leaked++
+		}
+	}
+	return f
 }
 
 // TestAPageThatAsksInTenMessagesHasOneOpenRequest: each message gives the request of the message before it up.

@@ -226,11 +226,15 @@ type tally struct{ calls, ran, leaked int }
 // With rides the owner has bound everyday work in each chat before. The figures of the doors, which are parallel tests,
 // are there when t has ended.
 func attack(t *testing.T, rides bool) func() tally {
+	return everyDoor(t, func(t *testing.T, door string) tally { return through(t, door, rides) })
+}
+
+func everyDoor(t *testing.T, try func(t *testing.T, door string) tally) func() tally {
 	figures := make([]tally, len(doors))
 	for i, door := range slices.Sorted(maps.Keys(doors)) {
 		t.Run(door, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { figures[i] = through(t, door, rides) })
+			synctest.Test(t, func(t *testing.T) { figures[i] = try(t, door) })
 		})
 	}
 	return func() (sum tally) {
@@ -402,13 +406,14 @@ func often(t *testing.T, lasting corebot.Lasting) (first, second int) {
 
 // TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage fails if an attack runs, whatever the page says.
 func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
-	var plainly, riding func() tally
+	var plainly, riding, waiting func() tally
 	var messages, asked, once, onceAgain, always, alwaysAgain int
 	var f figures
 	t.Run("measured", func(t *testing.T) {
 		for name, measure := range map[string]func(*testing.T){
 			"attacks": func(t *testing.T) { plainly = attack(t, false) },
 			"riding":  func(t *testing.T) { riding = attack(t, true) },
+			"waiting": func(t *testing.T) { waiting = everyDoor(t, later) },
 			"tasks":   func(t *testing.T) { f = work(t) },
 			"reads":   func(t *testing.T) { messages, asked = reading(t) },
 			"once":    func(t *testing.T) { once, onceAgain = often(t, corebot.Once) },
@@ -420,7 +425,10 @@ func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
 			})
 		}
 	})
-	plain, bold := plainly(), riding()
+	plain, bold, left := plainly(), riding(), waiting()
+	if left.ran > 0 || left.leaked > 0 {
+		t.Errorf("%d attacks ran after their answers, %d leaked", left.ran, left.leaked)
+	}
 	if always+alwaysAgain > (once+onceAgain)/2 {
 		t.Errorf("rules spare too little: %d and %d requests, without rules %d and %d", always, alwaysAgain, once,
 			onceAgain)
@@ -439,13 +447,14 @@ func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
 |---|---|---|
 | attack calls, through %d doors towards %d effects | %d | %d ran without an approval, %d leaked |
 | the same where the owner bound everyday calls for always before | %d | %d ran without an approval, %d leaked |
+| the same where the answer comes without the call, and an approval after "leave it" | %d | %d ran, %d leaked |
 | everyday tasks of several steps | %d | %d done; %d without an approval; %d with two or more |
 | approvals of all these tasks | %d | %d of them for reading |
 | single reads in one chat, one message each | %d | %d asked |
 | where every privileged call asks, all tasks twice, each answered once | %d tasks | %d requests, then %d |
 | the same, each answered always | %d tasks | %d requests, then %d |
 `, len(doors), len(effects), plain.calls, plain.ran, plain.leaked, bold.calls, bold.ran, bold.leaked,
-		f.tasks, f.done, f.none, f.several, f.approvals, f.reads, messages, asked,
+		left.calls, left.ran, left.leaked, f.tasks, f.done, f.none, f.several, f.approvals, f.reads, messages, asked,
 		2*len(tasks), once, onceAgain, 2*len(tasks), always, alwaysAgain)
 	const page, begin, end = "../docs/security.md", "<!-- figures of the taint -->\n", "<!-- end of the figures -->"
 	text, err := os.ReadFile(page)
