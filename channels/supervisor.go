@@ -144,8 +144,12 @@ var (
 )
 
 // Restart ends the run of an account, if it runs, and has it run again at once. It does not wait for that. An account
-// that has ended for good is run again only by another start of Corebot.
+// that has ended for good is run again only by another start of Corebot. Without a name, the only account of the kind
+// is meant, or main.
 func (s *Supervisor) Restart(a Account) error {
+	if a.Name == "" {
+		a.Name = s.unnamed(a.Kind)
+	}
 	for _, e := range s.entries {
 		if e.Account != a {
 			continue
@@ -161,6 +165,22 @@ func (s *Supervisor) Restart(a Account) error {
 		return nil
 	}
 	return corebot.WithHint(fmt.Errorf("account %s: %w", a, corebot.ErrNotFound), "`corebot channels list` shows all")
+}
+
+// unnamed is the account of a kind that is meant where none is named.
+func (s *Supervisor) unnamed(kind string) string {
+	names := map[string]struct{}{}
+	for _, e := range s.entries {
+		if e.Kind == kind {
+			names[e.Name] = struct{}{}
+		}
+	}
+	for name := range names {
+		if len(names) == 1 {
+			return name
+		}
+	}
+	return "main"
 }
 
 // listen ends a run that is to be made anew, or whose platform has fallen silent.

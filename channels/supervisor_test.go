@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -189,6 +190,58 @@ func TestARestartedAccountIsRunAnewAtOnce(t *testing.T) {
 			t.Errorf("an account that there is not: %v", err)
 		}
 	})
+}
+
+// "corebot channels restart mail" names a kind.
+func TestTheOnlyAccountOfAKindIsRestartedByTheNameOfTheKind(t *testing.T) {
+	for name, c := range map[string]struct {
+		accounts []string
+		want     string
+	}{
+		"one account":  {[]string{"work"}, "work"},
+		"several":      {[]string{"work", "main"}, "main"},
+		"none is main": {[]string{"work", "home"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				runs := map[string]int{}
+				var entries []channels.Entry
+				for _, account := range c.accounts {
+					entries = append(entries, channels.Entry{
+						Account: channels.Account{Kind: "net", Name: account},
+						Channel: &platform{run: func(ctx context.Context, _ channels.Door) error {
+							mu.Lock()
+							runs[account]++
+							mu.Unlock()
+							<-ctx.Done()
+							return nil
+						}},
+					})
+				}
+				s, err := channels.NewSupervisor(nil, nil, zerolog.Nop(), entries...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- s.Receive(ctx) }()
+				synctest.Wait()
+				err = s.Restart(channels.Account{Kind: "net"})
+				synctest.Wait()
+				cancel()
+				<-ended
+				for account, n := range runs {
+					if want := map[bool]int{true: 2, false: 1}[account == c.want]; n != want {
+						t.Errorf("%s was run %d times", account, n)
+					}
+				}
+				if (err == nil) != (c.want != "") {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 func TestARestartEndsABackoff(t *testing.T) {

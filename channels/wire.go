@@ -2,6 +2,7 @@ package channels
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -101,4 +102,18 @@ func (w *Wire) Hidden(err error) error {
 		return errors.New(strings.ReplaceAll(text, w.Secret, "TOKEN"))
 	}
 	return err
+}
+
+// TLSHint says what mends a connection whose certificate is not trusted. Any other error has the other hint.
+func TLSHint(err error, otherwise string) string {
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return "this machine does not know who has signed the server's certificate; with an authority of your own, " +
+			"put its certificate into a file and start Corebot with SSL_CERT_FILE=FILE"
+	case errors.As(err, new(x509.HostnameError)):
+		return "the server's certificate is for another name: write that name into the settings"
+	case errors.As(err, new(x509.CertificateInvalidError)):
+		return "the server's certificate is not valid now: look at its dates, and at the clock of this machine"
+	}
+	return otherwise
 }

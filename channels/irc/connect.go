@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 var (
@@ -89,7 +90,7 @@ func (c *Channel) connect(ctx context.Context) (_ *session, err error) {
 		if err := secure.HandshakeContext(dialing); err != nil {
 			_ = conn.Close()
 			return nil, corebot.WithHint(fmt.Errorf("begin TLS with %s: %w", c.settings.Addr, err),
-				"use the port that begins with TLS, mostly 6697; the certificate must be valid for the name")
+				channels.TLSHint(err, "use the port that begins with TLS, mostly 6697"))
 		}
 		conn = secure
 	}

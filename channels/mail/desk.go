@@ -125,11 +125,8 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	if c.isAbsent(id) {
 		return channels.Receipt{}, false, nil
 	}
-	until := time.Now().Add(arrives)
-	if by, bounded := ctx.Deadline(); bounded && by.Add(-2*time.Second).Before(until) {
-		until = by.Add(-2 * time.Second)
-	}
-	for {
+	var until time.Time
+	for asked := false; ; {
 		shown := c.hasCome(id)
 		if !shown {
 			err := c.atDesk(ctx, func(m *mailbox) (err error) { shown, err = c.find(m, id); return err })
@@ -142,6 +139,13 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 			return channels.Receipt{IDs: []string{id}}, true, nil
 		case c.settings.SentCopy == copyAppend:
 			return channels.Receipt{}, false, fmt.Errorf("%w: there is no copy of the mail", channels.ErrMayBeShown)
+		case !asked: // a server that is down can have the copy in its spool
+			out, err := c.submit(ctx)
+			if err != nil {
+				return channels.Receipt{}, false, err
+			}
+			_, asked = out.Quit(), true
+			until = within(ctx, arrives)
 		case !time.Now().Before(until):
 			return channels.Receipt{}, false, nil
 		}
@@ -157,6 +161,15 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 			}
 		}
 	}
+}
+
+// within is the end of a time that begins now, or some seconds before ctx ends.
+func within(ctx context.Context, d time.Duration) time.Time {
+	until := time.Now().Add(d)
+	if by, bounded := ctx.Deadline(); bounded && by.Add(-2*time.Second).Before(until) {
+		return by.Add(-2 * time.Second)
+	}
+	return until
 }
 
 // find looks for a mail of the account by its id. The folder of new mail comes first: from there a copy goes to the

@@ -15,6 +15,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 // server is where to connect to.
@@ -85,7 +86,8 @@ var unsafe = corebot.WithHint(errors.New("the mail server offers no TLS"),
 func (c *Channel) login(ctx context.Context) (_ *mailbox, err error) {
 	conn, err := c.imap.dial(ctx)
 	if err != nil {
-		return nil, corebot.WithHint(err, "look at the network, and at channels.mail.ACCOUNT.imap")
+		return nil, corebot.WithHint(err,
+			channels.TLSHint(err, "look at the network, and at channels.mail.ACCOUNT.imap"))
 	}
 	m := &mailbox{news: make(chan struct{}, 1)}
 	news := func(*imapclient.UnilateralDataMailbox) { m.ring() }

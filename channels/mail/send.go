@@ -74,7 +74,8 @@ func recipient(chat string) (address, error) {
 func (c *Channel) submit(ctx context.Context) (*smtp.Client, error) {
 	conn, err := c.smtp.dial(ctx)
 	if err != nil {
-		return nil, outOfReach(corebot.WithHint(err, "look at the network, and at channels.mail.ACCOUNT.smtp"))
+		return nil, outOfReach(corebot.WithHint(err,
+			channels.TLSHint(err, "look at the network, and at channels.mail.ACCOUNT.smtp")))
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	out, err := smtp.NewClient(conn, c.smtp.host)

@@ -163,6 +163,17 @@ func TestASendWhoseAnswerIsLostIsFoundInTheMailbox(t *testing.T) {
 	}
 }
 
+// The servers of IMAP and SMTP are often two. While the second is down, a mail that it has taken waits in its spool.
+func TestNoMailCountsAsMissingWhileTheServerThatSendsIsDown(t *testing.T) {
+	s := platform(t)
+	c := open(t, settings(s, func(x *mail.Settings) { x.SMTP = "127.0.0.1:1" }))
+	_, shown, err := c.Delivered(t.Context(), answer("x"))
+	f := (*corebot.Failure)(nil)
+	if shown || !errors.As(err, &f) || f.Class != corebot.Cancelled {
+		t.Errorf("%v %v", shown, err)
+	}
+}
+
 func TestTheAccountsOwnCopiesAreFiledAndNotAnswered(t *testing.T) {
 	s, p := platform(t), newPorter()
 	c := open(t, settings(s))

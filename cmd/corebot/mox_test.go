@@ -174,9 +174,13 @@ func (m *mox) hand(from, raw string) error {
 // own, so two files with the same bytes are one mail.
 func (m *mox) shown(chat int) (texts []string) {
 	m.t.Helper()
-	for began := time.Now(); len(m.files("queue")) > 0; time.Sleep(time.Second) {
+	for began := time.Now(); ; time.Sleep(5 * time.Second) {
+		waits := m.run("-config", filepath.Join(m.dir, "mox.conf"), "queue", "list")
+		if strings.Contains(waits, "(none)") {
+			break
+		}
 		if m.flush(); time.Since(began) > siegePatience {
-			m.t.Fatal("the queue of the server does not empty")
+			m.t.Fatalf("the queue of the server does not empty:\n%s", waits)
 		}
 	}
 	files := m.files(filepath.Join("accounts", "people", "msg"))

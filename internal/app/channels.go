@@ -389,6 +389,25 @@ func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Acc
 	return all
 }
 
+// checkNetworks looks at the accounts of chat networks, and reaches none of them.
+func checkNetworks(c config.Config) (findings []Finding) {
+	a := &App{config: c, networks: Networks(), log: zerolog.Nop()}
+	for _, x := range a.accounts() {
+		if !x.kind.Network {
+			continue
+		}
+		switch {
+		case policy.AccessRule(x.access.Rule) == policy.AccessAllowlist && len(x.access.Allowlist.Values()) == 0:
+			findings = append(findings, warn(fmt.Sprintf("set channels.%s.%s.access to pairing, or fill its allowlist",
+				x.Kind, x.Name), "nobody may talk on %s: its allowlist is empty", x.Account))
+		default:
+			findings = append(findings, ok("%s, %s: access is %s (`corebot channels check %s` tries it)", x.Account,
+				x.kind.About, x.access.Rule, x.Account))
+		}
+	}
+	return findings
+}
+
 func (a *App) check(ctx context.Context, x account) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

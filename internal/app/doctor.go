@@ -63,6 +63,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
 	findings = append(findings, checkWorkers(ctx, c)...)
 	findings = append(findings, checkMCPFiles(ctx, c)...)
+	findings = append(findings, checkNetworks(c)...)
 	for _, p := range places(c) {
 		findings = append(findings, checkPages(p)...)
 	}
