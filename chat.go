@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Chat is what Corebot stores about a conversation beside its history.
@@ -208,4 +209,84 @@ func (f Forgotten) Add(g Forgotten) Forgotten {
 		f.Rules + g.Rules, f.Grants + g.Grants, f.Versions + g.Versions, f.Arguments + g.Arguments,
 		f.KeptArguments + g.KeptArguments, f.Files + g.Files, f.Pages + g.Pages,
 	}
+}
+
+// FactScope says who sees a fact. The values are those of the memory's scopes.
+type FactScope string
+
+// The values of [FactScope].
+const (
+	FactsOfChat    FactScope = "chat"    // the chat in which it was said
+	FactsOfChannel FactScope = "channel" // all chats of one account of a channel
+	FactsOfAgent   FactScope = "agent"   // all chats of an agent
+)
+
+// Bounds of facts.
+const (
+	MaxFacts      = 10_000 // of one chat
+	MaxFactField  = 500    // bytes of a subject, a relation or an object
+	maxFactSource = 2_000  // bytes of a taint
+)
+
+// Fact is something that was said, as subject, relation and object. It is what its sender said, and not what is so.
+type Fact struct {
+	ID           int64     `json:"id"`
+	Key          Key       `json:"-"` // the chat in which it was said
+	Scope        FactScope `json:"scope"`
+	Subject      string    `json:"subject"`
+	Relation     string    `json:"relation"`
+	Object       string    `json:"object"`
+	Sender       Principal `json:"sender,omitzero"`
+	MessageID    string    `json:"messageId,omitempty"`
+	Taint        string    `json:"taint,omitempty"`   // what others can have had a hand in; empty: nothing
+	Trusted      bool      `json:"trusted,omitempty"` // an admin of everything stands for it
+	At           time.Time `json:"at"`
+	SupersededBy int64     `json:"supersededBy,omitempty"` // the fact that took its place; 0: it holds
+	// Replaces says that only one object can hold. Older facts of the sender with the same subject and relation are
+	// superseded. It is not stored.
+	Replaces bool `json:"-"`
+}
+
+// Owner is the key of those who see the fact.
+func (f Fact) Owner() Key {
+	switch f.Scope {
+	case FactsOfAgent:
+		return f.Key.OfAgent()
+	case FactsOfChannel:
+		return f.Key.InChannel()
+	}
+	return f.Key
+}
+
+// SeenIn says whether a chat sees the fact.
+func (f Fact) SeenIn(k Key) bool {
+	owner := f.Owner()
+	return owner == k || owner == k.InChannel() || owner == k.OfAgent()
+}
+
+// CleanFor says whether the fact has nothing that others than the operator and a principal can have written.
+func (f Fact) CleanFor(p Principal) bool {
+	return f.Trusted || f.Taint == "" && f.Sender.ID != "" && f.Sender == p
+}
+
+// String is the fact in one line.
+func (f Fact) String() string { return Plainly(f.Subject + " · " + f.Relation + " · " + f.Object) }
+
+// Validate refuses a fact that is not whole, or too long.
+func (f Fact) Validate() error {
+	switch f.Scope {
+	case FactsOfChat, FactsOfChannel, FactsOfAgent:
+	default:
+		return fmt.Errorf("%w: a fact of the scope %q", ErrInvalid, f.Scope)
+	}
+	for _, s := range []string{f.Subject, f.Relation, f.Object} {
+		if strings.TrimSpace(s) == "" || len(s) > MaxFactField || !utf8.ValidString(s) {
+			return fmt.Errorf("%w: a fact has a subject, a relation and an object of 1 to %d bytes", ErrInvalid,
+				MaxFactField)
+		}
+	}
+	if f.Trusted && f.Taint != "" || len(f.Taint) > maxFactSource {
+		return fmt.Errorf("%w: nobody stands for a tainted fact", ErrInvalid)
+	}
+	return f.Key.Validate()
 }

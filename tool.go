@@ -166,6 +166,24 @@ type ChangeTask struct {
 	Chain int
 }
 
+// ForgetFacts deletes facts of a chat by their ids.
+type ForgetFacts struct {
+	Chat     Key
+	IDs      []int64
+	Own      Principal // whose facts go
+	Everyone bool      // and those of others, if they are this chat's own
+	Tainted  bool      // only tainted facts go
+}
+
+// Takes says whether a fact goes.
+func (f ForgetFacts) Takes(fact Fact) bool {
+	own := f.Own.ID != "" && fact.Sender == f.Own
+	if f.Tainted && fact.Taint == "" {
+		return false
+	}
+	return own || f.Everyone && fact.Scope == FactsOfChat
+}
+
 func (ReplayDeadLetter) effect() {}
 func (SendMessage) effect()      {}
 func (AskAgent) effect()         {}
@@ -174,6 +192,7 @@ func (GrantRole) effect()        {}
 func (BecomeFirstAdmin) effect() {}
 func (ScheduleTask) effect()     {}
 func (ChangeTask) effect()       {}
+func (ForgetFacts) effect()      {}
 
 // Refused says that an [Effect] was not applied because a rule of the data forbids it, such as a missing row. Nothing
 // was changed. Any other error of an effect means trouble with the store, or a lost lease.

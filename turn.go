@@ -111,6 +111,7 @@ const (
 	StepModel   StepKind = "model"   // an answer of the model that asked for tools
 	StepTool    StepKind = "tool"    // a tool call
 	StepSummary StepKind = "summary" // a summary of older messages; only model and usage of the answer are kept
+	StepFacts   StepKind = "facts"   // facts that were found in older messages; likewise
 	StepMerge   StepKind = "merge"   // a message that the turn merged
 	StepPart    StepKind = "part"    // outbound: the receipt of a send
 )
@@ -131,7 +132,7 @@ type Step struct {
 	Position  int
 	Kind      StepKind
 	State     StepState
-	Answer    *Answer     // StepModel and StepSummary
+	Answer    *Answer     // StepModel, StepSummary and StepFacts
 	Call      *ToolCall   // StepTool
 	Result    *ToolResult // StepTool, once done
 	Merged    *Merged     // StepMerge

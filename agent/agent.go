@@ -99,7 +99,7 @@ type Roles interface {
 	RoleOf(ctx context.Context, p corebot.Principal, k corebot.Key) (corebot.Role, error)
 }
 
-// Parts are what an agent is made of. All are required.
+// Parts are what an agent is made of. All but Facts are required.
 type Parts struct {
 	Model   llm.Model
 	Tools   Tools
@@ -107,6 +107,7 @@ type Parts struct {
 	History History
 	Notes   Notes
 	Roles   Roles
+	Facts   Facts // nil: the agent neither finds nor recalls facts
 }
 
 func (p Parts) whole() bool {
@@ -142,6 +143,7 @@ type Agent struct {
 	history History
 	notes   Notes
 	roles   Roles
+	facts   Facts // nil: none
 	opts    Options
 	metrics *metrics
 	prompt  atomic.Pointer[systemText]    // the last that was put together
@@ -162,7 +164,7 @@ func New(p Parts, o Options) (*Agent, error) {
 	}
 	a := &Agent{
 		model: p.Model, tools: p.Tools, journal: p.Journal, history: p.History, notes: p.Notes,
-		roles: p.Roles, opts: o, metrics: metrics,
+		roles: p.Roles, facts: p.Facts, opts: o, metrics: metrics,
 	}
 	metrics.show(a.modelName())
 	return a, nil
@@ -175,7 +177,8 @@ func (a *Agent) With(m llm.Model, o Options) (*Agent, error) {
 		return nil, err
 	}
 	next := &Agent{
-		model: m, tools: a.tools, journal: a.journal, history: a.history, notes: a.notes, roles: a.roles, opts: o,
+		model: m, tools: a.tools, journal: a.journal, history: a.history, notes: a.notes, roles: a.roles,
+		facts: a.facts, opts: o,
 		metrics: a.metrics,
 	}
 	next.metrics.show(next.modelName())

@@ -72,6 +72,9 @@ func (t *turn) compact(ctx context.Context, left int) error {
 	if through <= t.past.summary.Through {
 		return nil
 	}
+	if err := t.learn(ctx, older); err != nil {
+		return err
+	}
 	started := time.Now()
 	fault.Point("summary", "before")
 	text, answer, err := t.summarize(ctx, older, left)
@@ -95,6 +98,7 @@ func (t *turn) compact(ctx context.Context, left int) error {
 		return fmt.Errorf("store the summary: %w", err)
 	}
 	t.position++
+	t.learned = false
 	t.past.summary, t.past.turns = s, t.past.turns[:len(t.past.turns)-len(older)]
 	t.metrics.compacted(s)
 	return nil

@@ -23,10 +23,17 @@ func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	return s, true
 }
 
-// passSummaries goes past summaries that earlier attempts made. They are stored beside the history, where this attempt
-// has found the newest.
+// passSummaries goes past summaries that earlier attempts made, and past the facts that they found first. Summaries are
+// stored beside the history, where this attempt has found the newest.
 func (t *turn) passSummaries() {
-	for ok := true; ok; _, ok = t.recorded(corebot.StepSummary) {
+	for {
+		if _, ok := t.recorded(corebot.StepFacts); ok {
+			t.learned = true
+		} else if _, ok := t.recorded(corebot.StepSummary); ok {
+			t.learned = false
+		} else {
+			return
+		}
 	}
 }
 

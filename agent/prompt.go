@@ -144,6 +144,7 @@ func (t *turn) situation(ctx context.Context, undelivered []corebot.Life, open s
 		b.WriteString(notDelivered(reply))
 	}
 	b.WriteString(t.pagesOfMemory(ctx))
+	b.WriteString(t.recalledFacts(ctx))
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))
 }
 

@@ -54,6 +54,7 @@ type turn struct {
 	heldBack  []corebot.Merged // merged, and not yet shown to the model
 	mergedIDs []string         // the ids of the merged messages
 	detached  int64            // the request without whose calls the answer comes
+	learned   bool             // facts were looked for in what the next summary takes in
 	notice    string           // what Corebot tells the chat beside the answer
 	shortened bool             // the tools have not their whole prose in the prompt
 	cramped   int64            // the session whose chat is to be told that the context is small; 0: it is not

@@ -171,6 +171,10 @@ func programs() []rule {
 func memoryPages() []rule {
 	return []rule{
 		{
+			name: "memory-of-others", tool: "memory.forget", when: othersMessage, on: "what other people said",
+			targeted: true, who: admins, reason: "only an admin may have forgotten what other people said",
+		},
+		{
 			name: "memory-scope", tool: "memory.*", when: scopeUnknown,
 			on: "a scope other than agent (also called global), channel and chat", targeted: true, who: nobody,
 			reason: "the memory scope must be agent, channel or chat",
@@ -349,7 +353,8 @@ func openToAll() []rule {
 	var t []rule
 	for _, tool := range []string{
 		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.mkdir", "fs.move", "fs.list", "fs.search",
-		"memory.read", "memory.write", "memory.search", "history.search",
+		"memory.read", "memory.write", "memory.search", "memory.summary", "memory.facts", "memory.recall",
+		"memory.forget", "history.search",
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
 		"skills.list", "skills.read",

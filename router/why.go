@@ -193,6 +193,8 @@ func stepInWords(s corebot.Step) string {
 	switch {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
 		return fmt.Sprintf("the model%s asked for %d tool calls", named(s.Answer.Model), len(s.Answer.Calls))
+	case s.Kind == corebot.StepFacts && s.Answer != nil:
+		return "facts were looked for in older messages"
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
 		return "older messages were summarised"
 	case s.Kind == corebot.StepTool && s.Result != nil && s.Result.Later != 0:

@@ -33,7 +33,7 @@ func openForContracts(dir string) (storagetest.Store, error) {
 	ledger, history := storage.NewLedger(db), storage.NewHistory(db)
 	return storagetest.Store{
 		Queue: storage.NewQueue(db), Lives: storage.NewLives(db), Letters: storage.NewDeadLetters(db),
-		Ledger: ledger, Journal: ledger, History: history, Sayings: history,
+		Ledger: ledger, Journal: ledger, History: history, Sayings: history, Facts: storage.NewFacts(db),
 		Mailbox: storage.NewMailbox(db), Books: storage.NewBooks(db), Audit: storage.NewAudit(db),
 		Approvals: func(by corebot.AuditEvent) storagetest.Approvals { return storage.NewApprovals(db).As(by) },
 		Waits:     func(by corebot.AuditEvent) storagetest.Waits { return storage.NewWaits(db).As(by) },

@@ -41,6 +41,7 @@ func everyEffect(letter int64) []made {
 		},
 		{corebot.ScheduleTask{Task: testTask(ann)}, "task.create", 0},
 		{corebot.ChangeTask{ID: 1, Version: 1, Action: corebot.TaskPause}, "task.create task.pause", 0},
+		{corebot.ForgetFacts{Chat: testKey("here"), IDs: []int64{1}, Own: ann, Everyone: true}, "facts.forget", 0},
 	}
 }
 
@@ -87,6 +88,11 @@ func TestEveryEffectHasAHandler(t *testing.T) {
 			if _, changes := c.effect.(corebot.ChangeTask); changes {
 				_, err := NewTasks(db).Create(t.Context(), testTask(event.Principal), corebot.TaskLimits{})
 				must(t, err)
+			}
+			if _, forgets := c.effect.(corebot.ForgetFacts); forgets {
+				must(t, NewFacts(db).Learn(t.Context(), corebot.Fact{
+					Key: testKey("here"), Scope: corebot.FactsOfChat, Subject: "tea", Relation: "is", Object: "hot",
+				}))
 			}
 			must(t, NewLedger(db).Apply(t.Context(), d, step, c.effect, event))
 			var events []string

@@ -21,9 +21,9 @@ func NewForgetting(db *DB) *Forgetting { return &Forgetting{db, byOperator()} }
 // forgetChunk bounds the rows that one commit deletes, and so how long other writers wait.
 const forgetChunk = 200
 
-// Chat deletes a conversation: its messages, history, summaries, memory sources, tasks, roles, and all else that is
-// kept of it. A chat without a thread means the chat with its threads. The conversations of its child turns belong to
-// it, and so does what it asked other agents.
+// Chat deletes a conversation: its messages, history, summaries, facts, memory sources, tasks, roles, and all else
+// that is kept of it. A chat without a thread means the chat with its threads. The conversations of its child turns
+// belong to it, and so does what it asked other agents.
 //
 // The audit trail keeps that something happened, and loses what was said. Usage keeps its sums. The ids of the deleted
 // messages are not known any more: a channel that delivers one again gets an answer.
@@ -308,6 +308,9 @@ func (f *Forgetting) texts(ctx context.Context, e extent, gone *corebot.Forgotte
 		_, err := t.exec(dropMemory, e.chat)
 		return err
 	}); err != nil {
+		return err
+	}
+	if _, err := NewFacts(f.db).DeleteChat(ctx, e.key); err != nil {
 		return err
 	}
 	if err := f.chunked(ctx, "forget.history", &gone.History, func(t *tx) (int64, error) {

@@ -264,7 +264,6 @@ var (
 		AND s.session >= ?6 AND (?7 = 0 OR s.session <= ?7)
 		AND CASE s.ended_at WHEN 0 THEN s.at ELSE s.ended_at END >= ?8 AND (?9 = 0 OR s.began_at <= ?9)
 		ORDER BY s.session DESC LIMIT ?10 + 0`}
-	dropSummaries = &query{`DELETE FROM summaries WHERE chat_id = ?`}
 )
 
 const summaryColumns = `s.session, s.through, s.text, s.model, s.at, s.sender, s.others, s.outside, s.began_at,

@@ -360,13 +360,29 @@ func (r *Retention) sweepChats(ctx context.Context, before time.Time) error {
 				if n == 0 {
 					continue
 				}
-				if _, err := t.exec(dropMemory, id); err != nil {
+				if err := dropRememberedTx(t, id, spelled); err != nil {
 					return gone, err
 				}
 			}
 			return gone, nil
 		})
 	})
+}
+
+// dropRememberedTx deletes what is remembered of a chat that is forgotten.
+func dropRememberedTx(t *tx, chat int64, spelled string) error {
+	k, err := corebot.ParseKey(spelled)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(dropMemory, chat); err != nil {
+		return err
+	}
+	if _, err := t.exec(dropFacts, chat, corebot.MaxFacts); err != nil {
+		return err
+	}
+	_, err = t.exec(dropFactOwner, keyArgs(k)...)
+	return err
 }
 
 func (r *Retention) hasFiles(k corebot.Key) bool { return r.opts.HasFiles != nil && r.opts.HasFiles(k) }

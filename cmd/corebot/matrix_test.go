@@ -23,7 +23,7 @@ func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
 	for _, shell := range long.Or([]bool{true}, []bool{true, false}) {
 		t.Run(fmt.Sprint("shell enabled ", shell), func(t *testing.T) {
 			t.Parallel()
-			s, model := matrixService(t, fmt.Sprint("COREBOT_TOOLS_SHELL_ENABLED=", shell))
+			s, model := matrixService(t, fmt.Sprint("COREBOT_TOOLS_SHELL_ENABLED=", shell), "COREBOT_MEMORY_FACTS=true")
 			client := s.client()
 			t.Run("scenes", func(t *testing.T) {
 				for _, scene := range scenes() {

@@ -119,6 +119,14 @@ func matrix() []cell {
 			"memory.search", `{"query":"one","scope":"other"}`, "denied memory-scope", "denied memory-scope",
 			"denied memory-scope",
 		},
+		{"memory.summary", `{"range":"1-3"}`, "success open", "success open", "success open"},
+		{"memory.facts", `{}`, "success open", "success open", "success open"},
+		{"memory.recall", `{"query":"one"}`, "success open", "success open", "success open"},
+		{"memory.forget", `{"facts":[1]}`, "error open", "error open", "error open"},
+		{
+			"memory.forget", `{"facts":[1],"everyone":true}`, "denied memory-of-others", "error memory-of-others",
+			"error memory-of-others",
+		},
 		{"history.search", `{"query":"one"}`, "success open", "success open", "success open"},
 
 		{
@@ -225,8 +233,8 @@ func offers(as effective, shell bool) []string {
 	all := []string{
 		"agent.run", "chat.register", "fs.delete", "fs.edit", "fs.list", "fs.mkdir", "fs.move", "fs.read", "fs.search",
 		"fs.write",
-		"history.search", "memory.read",
-		"memory.search", "memory.write",
+		"history.search", "memory.facts", "memory.forget", "memory.read", "memory.recall",
+		"memory.search", "memory.summary", "memory.write",
 		"message.send", "skills.list", "skills.read", "tasks.list", "tasks.schedule", "tasks.update",
 		"wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
 	}

@@ -202,6 +202,9 @@ func stepEvent(s corebot.Step) (time.Time, string) {
 	case s.Kind == corebot.StepModel && s.Answer != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: the model asked for %s", s.Position,
 			count(int64(len(s.Answer.Calls)), "tool call"))
+	case s.Kind == corebot.StepFacts && s.Answer != nil:
+		return s.EndedAt, fmt.Sprintf("step %d: facts were looked for in older messages by %s", s.Position,
+			oneLine(s.Answer.Model, 64))
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
 		return s.EndedAt, fmt.Sprintf("step %d: older messages were summarised by %s", s.Position,
 			cmp.Or(oneLine(s.Answer.Model, 64), "an extract"))

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/filestore"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/storage"
@@ -37,6 +38,9 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 	for _, k := range keys {
 		if contents, err = f.contents(ctx, k, contents); err != nil {
 			return gone, err
+		}
+		if err := f.forgetShared(ctx, k); err != nil {
+			return corebot.Forgotten{Files: files}, fmt.Errorf("delete what %s wrote for other chats: %w", k, err)
 		}
 		n, err := f.removeFolder(k)
 		if files += n; err != nil {
@@ -107,6 +111,19 @@ func (f forgetter) removeFolder(k corebot.Key) (files int64, err error) {
 		return 0, err
 	}
 	return files, root.RemoveAll(dir)
+}
+
+// forgetShared deletes the lines that turns of a conversation wrote into pages of memory that several chats share.
+func (f forgetter) forgetShared(ctx context.Context, k corebot.Key) error {
+	err := home{f.home, f.db}.remembering(k.Agent, func(s *memory.Store) error {
+		_, ofChannel := s.ForgetChat(ctx, k.InChannel(), k)
+		_, ofAgent := s.ForgetChat(ctx, k.OfAgent(), k)
+		return errors.Join(ofChannel, ofAgent)
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Reindex implements [operate.Forgetter].

@@ -75,6 +75,9 @@ var (
 	_ mcp.Pins            = (*storage.MCPTools)(nil)
 	_ mcp.Trail           = (*storage.Audit)(nil)
 	_ builtin.Sayings     = (*storage.History)(nil)
+	_ builtin.Summaries   = (*storage.History)(nil)
+	_ builtin.Facts       = (*storage.Facts)(nil)
+	_ agent.Facts         = knowledge{}
 	_ builtin.Tasks       = (*storage.Tasks)(nil)
 	_ memory.Sources      = (*storage.Chats)(nil)
 	_ router.Tasks        = (*storage.Tasks)(nil)

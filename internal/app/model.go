@@ -242,7 +242,27 @@ func (a *App) brain(u *agentUnit, chosen choice, r prometheus.Registerer) (*agen
 	return agent.New(agent.Parts{
 		Model: chosen.model, Tools: toolbox{u.box, u.servers, nil}, Journal: storage.NewLedger(a.Store),
 		History: storage.NewHistory(a.Store), Notes: u.notes, Roles: storage.NewGrants(a.Store),
+		Facts: a.facts(),
 	}, a.agentOptions(u.entry, chosen, r))
+}
+
+// knowledge is what agents know as facts.
+type knowledge struct {
+	*storage.Facts
+	ledger *storage.Ledger
+}
+
+// Learn implements [agent.Facts].
+func (k knowledge) Learn(ctx context.Context, d corebot.Delivery, s corebot.Step, facts []corebot.Fact) error {
+	return k.ledger.Learn(ctx, d, s, facts)
+}
+
+// facts are what turns recall; nil if the settings have none.
+func (a *App) facts() agent.Facts {
+	if !a.config.Memory.Facts {
+		return nil
+	}
+	return knowledge{storage.NewFacts(a.Store), storage.NewLedger(a.Store)}
 }
 
 // agentOptions are the bounds of a turn of an agent.

@@ -16,7 +16,7 @@ func TestEveryRuleIsOfAToolThatThereIs(t *testing.T) {
 		"chat.list", "history.read", "message.publish", "message.replies", "status.read", "mcp__", "shell.exec",
 		"shell.start", "shell.read", "shell.stop",
 		"agent.list", "agent.send",
-		"web.search",
+		"web.search", "memory.facts", "memory.recall", "memory.forget",
 	}
 	for _, tool := range offered {
 		known = append(known, tool.Name)

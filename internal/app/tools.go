@@ -105,8 +105,11 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 // chatTools are the tools for history, messages, tasks and other agents.
 func (a *App) chatTools() []tools.Tool {
 	all := []tools.Tool{
-		builtin.HistorySearch(storage.NewHistory(a.Store)),
+		builtin.HistorySearch(storage.NewHistory(a.Store)), builtin.MemorySummary(storage.NewHistory(a.Store)),
 		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
+	}
+	if a.config.Memory.Facts {
+		all = append(all, builtin.MemoryFacts(storage.NewFacts(a.Store))...)
 	}
 	tasks := storage.NewTasks(a.Store)
 	planner := planner(a.config, a.gate)

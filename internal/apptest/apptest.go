@@ -30,6 +30,7 @@ import (
 
 // Options of a [Kit]. Zero values make a Corebot without tools whose texts are empty.
 type Options struct {
+	Facts bool // turns find facts when they summarise, and recall them
 	// of the database: that of a kit that was closed or crashed goes on where it was; a new one by default
 	Dir      string
 	Model    llm.Model // one that is never to be asked by default
@@ -189,11 +190,25 @@ func (k *Kit) makeAgent(o Options) error {
 	if o.Journal != nil {
 		journal = o.Journal(journal)
 	}
-	k.Agent, err = agent.New(agent.Parts{
+	parts := agent.Parts{
 		Model: o.Model, Tools: toolbox{box}, Journal: journal, History: k.History,
 		Notes: o.Notes, Roles: k.Grants,
-	}, o.Agent)
+	}
+	if o.Facts {
+		parts.Facts = knowledge{storage.NewFacts(k.DB), k.Ledger}
+	}
+	k.Agent, err = agent.New(parts, o.Agent)
 	return err
+}
+
+// knowledge is what turns know as facts.
+type knowledge struct {
+	*storage.Facts
+	ledger *storage.Ledger
+}
+
+func (k knowledge) Learn(ctx context.Context, d corebot.Delivery, s corebot.Step, facts []corebot.Fact) error {
+	return k.ledger.Learn(ctx, d, s, facts)
 }
 
 // toolbox is the tools as the agent sees them.

@@ -33,6 +33,7 @@ type Config struct {
 
 	LLM           LLM                 `mapstructure:"llm"`
 	Agent         Agent               `mapstructure:"agent"`
+	Memory        Memory              `mapstructure:"memory"`
 	Agents        Entries[AgentEntry] `mapstructure:"agents"`
 	Routes        Entries[Route]      `mapstructure:"routes"`
 	Bus           Bus                 `mapstructure:"bus"`
@@ -90,6 +91,11 @@ type Agent struct {
 	CompactionReserve int           `mapstructure:"compaction_reserve_tokens" min:"0"`
 	CompactionKeep    int           `mapstructure:"compaction_keep_tokens" min:"0"`
 	CompactionTimeout time.Duration `mapstructure:"compaction_timeout" min:"1ns"`
+}
+
+// Memory says what agents remember by themselves.
+type Memory struct {
+	Facts bool `mapstructure:"facts"`
 }
 
 // Bus are the numbers of the queue.

@@ -51,6 +51,7 @@
 -- has 0083_detached.sql
 -- has 0087_attached_files.sql
 -- has 0094_memory_scopes.sql
+-- has 0095_facts.sql
 -- has 0097_forget.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -608,6 +609,46 @@ CREATE TABLE "summaries" (
   ended_at INTEGER NOT NULL DEFAULT 0, -- and the last
   PRIMARY KEY (chat_id, session)
 ) STRICT;
+CREATE TABLE fact_owners (
+  id      INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent   TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  account TEXT NOT NULL,
+  chat    TEXT NOT NULL,
+  thread  TEXT NOT NULL,
+  UNIQUE (agent, channel, account, chat, thread)
+) STRICT;
+CREATE TABLE facts (
+  id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  owner_id      INTEGER NOT NULL REFERENCES fact_owners (id),
+  chat_id       INTEGER NOT NULL REFERENCES chats (id), -- where it was said
+  subject       TEXT    NOT NULL,
+  relation      TEXT    NOT NULL,
+  object        TEXT    NOT NULL,
+  about         TEXT    NOT NULL, -- subject and relation, folded
+  says          TEXT    NOT NULL, -- the object, folded
+  sender        TEXT    NOT NULL, -- who said it
+  message_id    TEXT    NOT NULL,
+  taint         TEXT    NOT NULL, -- what others can have had a hand in; empty: nothing
+  trusted       INTEGER NOT NULL, -- an admin of everything stands for it
+  at            INTEGER NOT NULL,
+  superseded_by INTEGER NOT NULL DEFAULT 0 -- the fact that took its place; 0: it holds
+) STRICT;
+CREATE INDEX facts_about ON facts (owner_id, about, says) WHERE superseded_by = 0;
+CREATE INDEX facts_of_chat ON facts (chat_id, id);
+CREATE TABLE fact_words (
+  owner_id INTEGER NOT NULL,
+  word     TEXT    NOT NULL,
+  fact_id  INTEGER NOT NULL,
+  PRIMARY KEY (owner_id, word, fact_id DESC)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX fact_words_of ON fact_words (fact_id);
+CREATE TRIGGER fact_forgotten AFTER DELETE ON facts BEGIN
+  DELETE FROM fact_words WHERE fact_id = old.id;
+END;
+CREATE TRIGGER fact_superseded AFTER UPDATE OF superseded_by ON facts WHEN new.superseded_by > 0 BEGIN
+  DELETE FROM fact_words WHERE fact_id = old.id;
+END;
 CREATE TABLE scrub (
   id   INTEGER PRIMARY KEY,
   zero BLOB    NOT NULL
@@ -668,9 +709,10 @@ INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (52, 83, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (53, 87, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (54, 94, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (55, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (55, 95, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (56, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 55);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 56);

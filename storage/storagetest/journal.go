@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -20,6 +21,7 @@ import (
 //   - An effect that the caller may not make ends its call as denied, and the denial is stored.
 type Journal interface {
 	agent.Journal
+	Learn(ctx context.Context, d corebot.Delivery, step corebot.Step, facts []corebot.Fact) error
 }
 
 func journalSpecs() []spec {

@@ -29,6 +29,7 @@ type Store struct {
 	Journal Journal
 	History History
 	Sayings Sayings
+	Facts   Facts
 	Mailbox Mailbox
 	Books   Books
 	Audit   Audit
@@ -104,6 +105,7 @@ func contracts() []contract {
 		{"Journal", journalSpecs()},
 		{"History", historySpecs()},
 		{"Sayings", sayingSpecs()},
+		{"Facts", factSpecs()},
 		{"Approvals", approvalSpecs()},
 		{"Waits", waitSpecs()},
 		{"Jobs", jobSpecs()},

@@ -1,0 +1,378 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/terms"
+)
+
+// Facts stores what was said as subject, relation and object. It promises:
+//
+//   - A chat sees the facts of its own, of its account of a channel, and of its agent. It sees no other.
+//   - Only a fact that the same sender said in the same chat takes the place of a fact. The old one stays stored.
+//   - A fact that is stored again is the same fact.
+//   - A fact that is deleted or superseded is in no index.
+//
+// Limit: a chat has at most [corebot.MaxFacts]. Beyond that its oldest facts are deleted, superseded ones first.
+type Facts struct {
+	db *DB
+	by corebot.AuditEvent
+}
+
+// NewFacts returns the facts of a database, for changes by the operator.
+func NewFacts(db *DB) *Facts { return &Facts{db, byOperator()} }
+
+// As returns the facts for changes by somebody else, as [DeadLetters.As] does.
+func (f *Facts) As(by corebot.AuditEvent) *Facts { return &Facts{f.db, by} }
+
+const (
+	factFields = `f.id, f.subject, f.relation, f.object, f.sender, f.message_id, f.taint, f.trusted, f.at,
+	f.superseded_by, o.channel, o.chat, c.agent, c.channel, c.account, c.chat, c.thread`
+	factColumns = `SELECT ` + factFields + ` FROM facts f JOIN fact_owners o ON o.id = f.owner_id
+	JOIN chats c ON c.id = f.chat_id `
+)
+
+var (
+	findOwner = &query{`SELECT id FROM fact_owners WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+		AND thread = ?`}
+	addOwner = &query{`INSERT INTO fact_owners (agent, channel, account, chat, thread) VALUES (?, ?, ?, ?, ?)`}
+	// The owners whose facts a chat sees: the narrowest comes first.
+	ownersOf = &query{`SELECT id FROM fact_owners WHERE agent = ?1 AND ((channel = ?2 AND account = ?3 AND chat = ?4
+		AND thread = ?5) OR (channel = ?2 AND account = ?3 AND chat = '' AND thread = '')
+		OR (channel = '' AND account = '' AND chat = '' AND thread = '')) ORDER BY chat DESC, channel DESC`}
+	factsAbout = &query{`SELECT id FROM facts WHERE owner_id = ? AND about = ? AND sender = ? AND chat_id = ?
+		AND superseded_by = 0`}
+	sameFact = &query{`SELECT id FROM facts WHERE owner_id = ? AND about = ? AND says = ? AND sender = ?
+		AND chat_id = ? AND superseded_by = 0`}
+	addFact = &query{`INSERT INTO facts (owner_id, chat_id, subject, relation, object, about, says, sender, message_id,
+		taint, trusted, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	supersede  = &query{`UPDATE facts SET superseded_by = ? WHERE id = ?`}
+	addWord    = &query{`INSERT OR IGNORE INTO fact_words (owner_id, word, fact_id) VALUES (?, ?, ?)`}
+	countFacts = &query{`SELECT COUNT(*) FROM facts WHERE chat_id = ?`}
+	dropOldest = &query{`DELETE FROM facts WHERE id IN (SELECT id FROM facts WHERE chat_id = ?
+		ORDER BY superseded_by = 0, id LIMIT ? + 0)`}
+	wordFacts = &query{`SELECT fact_id FROM fact_words WHERE owner_id = ? AND word >= ? AND word < ? LIMIT ? + 0`}
+	factsByID = &query{factColumns + `WHERE f.id IN (SELECT value FROM json_each(?))`}
+	factsPage = &query{factColumns + `WHERE f.owner_id = ?1 AND f.id < ?2 AND (?3 OR f.superseded_by = 0)
+		ORDER BY f.id DESC LIMIT ?4 + 0`}
+	dropFact      = &query{`DELETE FROM facts WHERE id = ?`}
+	dropFacts     = &query{`DELETE FROM facts WHERE id IN (SELECT id FROM facts WHERE chat_id = ? LIMIT ? + 0)`}
+	dropFactOwner = &query{`DELETE FROM fact_owners WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+		AND thread = ? AND NOT EXISTS (SELECT 1 FROM facts WHERE owner_id = fact_owners.id)`}
+)
+
+func scanFact(s scanner) (f corebot.Fact, err error) {
+	var sender, channel, chat string
+	k := &f.Key
+	if err := s.Scan(&f.ID, &f.Subject, &f.Relation, &f.Object, &sender, &f.MessageID, &f.Taint, &f.Trusted,
+		moment{&f.At}, &f.SupersededBy, &channel, &chat, &k.Agent, &k.Channel, &k.Account, &k.Chat,
+		&k.Thread); err != nil {
+		return f, err
+	}
+	switch {
+	case chat != "":
+		f.Scope = corebot.FactsOfChat
+	case channel != "":
+		f.Scope = corebot.FactsOfChannel
+	default:
+		f.Scope = corebot.FactsOfAgent
+	}
+	if sender != "" {
+		f.Sender = senderIn(f.Key, sender)
+	}
+	return f, nil
+}
+
+// Learn stores facts that were said in a chat, for those who see the facts of their scope.
+func (f *Facts) Learn(ctx context.Context, facts ...corebot.Fact) error {
+	return f.db.write(ctx, "facts", func(t *tx) error { return learnTx(t, facts) })
+}
+
+// Learn stores facts and the step that found them, in one commit: a crash leaves both or neither. A worker that lost
+// its lease gets [corebot.ErrLeaseLost] and changes nothing.
+func (l *Ledger) Learn(ctx context.Context, d corebot.Delivery, step corebot.Step, facts []corebot.Fact) error {
+	return l.step(ctx, d, step, func(t *tx) error { return learnTx(t, facts) })
+}
+
+func learnTx(t *tx, facts []corebot.Fact) error {
+	for _, f := range facts {
+		if err := f.Validate(); err != nil {
+			return err
+		}
+	}
+	chats := map[corebot.Key]int64{}
+	for _, f := range facts {
+		chat, err := chatTx(t, f.Key)
+		if err != nil {
+			return err
+		}
+		chats[f.Key] = chat.ID
+		if err := factTx(t, chat.ID, f); err != nil {
+			return err
+		}
+	}
+	for _, chat := range chats {
+		var n int64
+		if _, err := t.one(countFacts, []any{&n}, chat); err != nil {
+			return err
+		}
+		if n > corebot.MaxFacts {
+			if _, err := t.exec(dropOldest, chat, n-corebot.MaxFacts); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func ownerTx(t *tx, k corebot.Key) (id int64, err error) {
+	found, err := t.one(findOwner, []any{&id}, keyArgs(k)...)
+	if err == nil && !found {
+		id, err = t.insert(addOwner, keyArgs(k)...)
+	}
+	return id, err
+}
+
+// factTx stores a fact. A fact of one object takes the place of the facts of its sender about the same.
+func factTx(t *tx, chat int64, f corebot.Fact) error {
+	owner, err := ownerTx(t, f.Owner())
+	if err != nil {
+		return err
+	}
+	sender := ""
+	if f.Sender.ID != "" {
+		sender = storedSender(f.Key, f.Sender)
+	}
+	about, says := folded(f.Subject)+"\n"+folded(f.Relation), folded(f.Object)
+	var id int64
+	known, err := t.one(sameFact, []any{&id}, owner, about, says, sender, chat)
+	if err != nil || known {
+		return err
+	}
+	var old []int64
+	if f.Replaces {
+		if err := t.each(factsAbout, func(s scanner) error {
+			err := s.Scan(&id)
+			old = append(old, id)
+			return err
+		}, owner, about, sender, chat); err != nil {
+			return err
+		}
+	}
+	id, err = t.insert(addFact, owner, chat, f.Subject, f.Relation, f.Object, about, says, sender, f.MessageID, f.Taint,
+		f.Trusted, t.now)
+	if err != nil {
+		return err
+	}
+	for _, was := range old {
+		if _, err := t.exec(supersede, id, was); err != nil {
+			return err
+		}
+	}
+	for _, word := range factWords(f.Subject+" "+f.Relation+" "+f.Object, maxFactWords) {
+		if _, err := t.exec(addWord, owner, word, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	maxFactWords   = 64 // of a fact
+	maxRecallWords = 16 // of a query
+	// recallEach is how many facts of one word, of one owner, are looked at: the newest. It bounds what a recall costs,
+	// however many facts there are.
+	recallEach = 48
+)
+
+// factWords are the different folded words of a text, at most so many.
+func factWords(text string, most int) (words []string) {
+	for term := range terms.All(text) {
+		if len(words) == most {
+			break
+		}
+		if !slices.Contains(words, term.Text) {
+			words = append(words, term.Text)
+		}
+	}
+	return words
+}
+
+func folded(text string) string { return strings.Join(factWords(text, math.MaxInt), " ") }
+
+// Recall finds the facts that a chat sees and that have words of a text, the best first. A word counts the more, the
+// fewer facts have it. A long word also finds longer ones that begin like it. Superseded facts are not found.
+func (f *Facts) Recall(ctx context.Context, k corebot.Key, text string, limit int) (found []corebot.Fact, err error) {
+	err = f.db.reader.view(ctx, func(c *prepared) error {
+		owners, err := ownersIn(c, k)
+		if err != nil || len(owners) == 0 {
+			return err
+		}
+		scores, err := scoresIn(c, owners, factWords(text, maxRecallWords))
+		if err != nil || len(scores) == 0 {
+			return err
+		}
+		ids := bestOf(scores, limit)
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		return c.each(factsByID, func(s scanner) error {
+			fact, err := scanFact(s)
+			found = append(found, fact)
+			return err
+		}, string(list))
+	})
+	slices.SortFunc(found, func(a, b corebot.Fact) int { return cmp.Compare(b.ID, a.ID) })
+	return found, err
+}
+
+func ownersIn(c *prepared, k corebot.Key) (owners []int64, err error) {
+	err = c.each(ownersOf, func(s scanner) error {
+		var id int64
+		err := s.Scan(&id)
+		owners = append(owners, id)
+		return err
+	}, keyArgs(k)...)
+	return owners, err
+}
+
+// scoresIn weighs the facts that have words.
+func scoresIn(c *prepared, owners []int64, words []string) (map[int64]float64, error) {
+	scores := map[int64]float64{}
+	for _, word := range words {
+		from, to := word, word+"\x00"
+		if utf8.RuneCountInString(word) >= 4 { // lives finds live, and live finds lives
+			from = strings.TrimSuffix(word, "s")
+			to = from + "\U0010FFFF"
+		}
+		var ids []int64
+		for _, owner := range owners {
+			if err := c.each(wordFacts, func(s scanner) error {
+				var id int64
+				err := s.Scan(&id)
+				if !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
+				return err
+			}, owner, from, to, recallEach); err != nil {
+				return nil, err
+			}
+		}
+		weight := 1 / (1 + math.Log2(float64(1+len(ids))))
+		for _, id := range ids {
+			scores[id] += weight
+		}
+	}
+	return scores, nil
+}
+
+// bestOf gives the ids with the highest scores, the newest of equal ones first.
+func bestOf(scores map[int64]float64, limit int) []int64 {
+	ids := make([]int64, 0, len(scores))
+	for id := range scores {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b int64) int { return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(b, a)) })
+	return ids[:min(len(ids), limit)]
+}
+
+// Page gives the facts that a chat sees, newest first within each scope and the narrowest scope first, at most limit.
+// The facts of [corebot.Key.InChannel] and [corebot.Key.OfAgent] are those of the scope alone. With all it also gives
+// superseded ones.
+func (f *Facts) Page(ctx context.Context, k corebot.Key, all bool, limit int) (found []corebot.Fact, err error) {
+	err = f.db.reader.view(ctx, func(c *prepared) error {
+		owners, err := ownersIn(c, k)
+		for _, owner := range owners {
+			if err != nil || len(found) >= limit {
+				return err
+			}
+			err = c.each(factsPage, func(s scanner) error {
+				fact, err := scanFact(s)
+				found = append(found, fact)
+				return err
+			}, owner, int64(math.MaxInt64), all, limit-len(found))
+		}
+		return err
+	})
+	return found, err
+}
+
+// Forget deletes facts by their ids and counts them: those that a chat sees and for which may is true. Others stay, as
+// if they were not there.
+func (f *Facts) Forget(ctx context.Context, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (n int,
+	err error,
+) {
+	err = f.db.write(ctx, "facts.forget", func(t *tx) (err error) {
+		n, err = f.forgetTx(t, k, ids, may)
+		return err
+	})
+	return n, err
+}
+
+func (f *Facts) forgetTx(t *tx, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (n int, err error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return 0, err
+	}
+	var gone []int64
+	if err := t.each(factsByID, func(s scanner) error {
+		fact, err := scanFact(s)
+		if err == nil && fact.SeenIn(k) && may(fact) {
+			gone = append(gone, fact.ID)
+		}
+		return err
+	}, string(list)); err != nil {
+		return 0, err
+	}
+	for _, id := range gone {
+		if _, err := t.exec(dropFact, id); err != nil {
+			return 0, err
+		}
+	}
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	return len(gone), changeTx(t, f.by, "facts.forget", k, map[string]any{"chat": k.String(), "facts": len(gone)})
+}
+
+// forgetFactsTx makes the change of a turn.
+func forgetFactsTx(t *tx, by corebot.AuditEvent, e corebot.ForgetFacts) error {
+	n, err := (&Facts{by: by}).forgetTx(t, e.Chat, e.IDs, e.Takes)
+	if err == nil && n == 0 {
+		err = &corebot.Refused{Err: fmt.Errorf("facts %v: %w among those that may be forgotten here", e.IDs,
+			corebot.ErrNotFound)}
+	}
+	return err
+}
+
+// DeleteChat deletes all facts that were said in a chat, also those that other chats see, and counts them.
+func (f *Facts) DeleteChat(ctx context.Context, k corebot.Key) (n int64, err error) {
+	chat, err := NewChats(f.db).Chat(ctx, k)
+	if err != nil {
+		return 0, err
+	}
+	for gone := int64(1); gone > 0 && chat.ID != 0; n += gone {
+		if err := f.db.write(ctx, "forget.facts", func(t *tx) (err error) {
+			gone, err = t.exec(dropFacts, chat.ID, forgetChunk)
+			return err
+		}); err != nil {
+			return n, err
+		}
+	}
+	return n, f.db.write(ctx, "forget.facts", func(t *tx) error {
+		_, err := t.exec(dropFactOwner, keyArgs(k)...)
+		if err != nil {
+			return fmt.Errorf("forget the facts of %s: %w", k, err)
+		}
+		return nil
+	})
+}

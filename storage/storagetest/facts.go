@@ -1,0 +1,254 @@
+package storagetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/corebot/corebot"
+)
+
+// Facts are what agents know of people and things. They guarantee:
+//
+//   - A chat sees its own facts, those of its account of a channel, and those of its agent, and no others.
+//   - Keys that look alike do not share facts.
+//   - A fact of one object supersedes the facts of its sender about the same, and nobody else's.
+//   - A fact that is stored again is the same fact.
+//   - A superseded or deleted fact is not recalled.
+//   - Facts and the step that found them are one commit.
+//   - A fact is forgotten only where it is seen, and only if the caller may.
+//   - Of a deleted chat no fact is left, also of those that other chats saw.
+//   - A chat has a limit of facts, and its oldest go first, superseded ones before others.
+type Facts interface {
+	Learn(ctx context.Context, facts ...corebot.Fact) error
+	Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, error)
+	Page(ctx context.Context, k corebot.Key, all bool, limit int) ([]corebot.Fact, error)
+	Forget(ctx context.Context, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (int, error)
+	DeleteChat(ctx context.Context, k corebot.Key) (int64, error)
+}
+
+func factSpecs() []spec {
+	return []spec{
+		{
+			"A chat sees its own facts, those of its account of a channel, and those of its agent, and no others.",
+			factsHaveScopes,
+		},
+		{"Keys that look alike do not share facts.", factsOfLikeKeys},
+		{
+			"A fact of one object supersedes the facts of its sender about the same, and nobody else's.",
+			factsSupersede,
+		},
+		{"A fact that is stored again is the same fact.", factsAreStoredOnce},
+		{"A superseded or deleted fact is not recalled.", factsThatAreGone},
+		{"Facts and the step that found them are one commit.", factsAndStep},
+		{"A fact is forgotten only where it is seen, and only if the caller may.", factsAreForgotten},
+		{"Of a deleted chat no fact is left, also of those that other chats saw.", factsGoWithTheirChat},
+		{"A chat has a limit of facts, and its oldest go first, superseded ones before others.", factsHaveALimit},
+	}
+}
+
+func fact(k corebot.Key, who, subject, relation, object string) corebot.Fact {
+	return corebot.Fact{
+		Key: k, Scope: corebot.FactsOfChat, Subject: subject, Relation: relation, Object: object, Sender: person(who),
+		MessageID: "1",
+	}
+}
+
+// objects are the objects of facts, sorted.
+func objects(facts []corebot.Fact) []string {
+	out := []string{}
+	for _, f := range facts {
+		out = append(out, f.Object)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *suite) recalls(k corebot.Key, text string) []string {
+	s.t.Helper()
+	found, err := s.Facts.Recall(s.ctx(), k, text, 100)
+	s.must(err)
+	return objects(found)
+}
+
+func (s *suite) known(k corebot.Key, all bool) []string {
+	s.t.Helper()
+	found, err := s.Facts.Page(s.ctx(), k, all, 1000)
+	s.must(err)
+	return objects(found)
+}
+
+func factsHaveScopes(s *suite) {
+	one, two := key("a"), key("b")
+	account, channel, agent := one, one, agentKey("other", "a")
+	account.Account, channel.Channel = "work", "elsewhere"
+	in := thread("a", "t")
+	scopes := []corebot.FactScope{corebot.FactsOfChat, corebot.FactsOfChannel, corebot.FactsOfAgent}
+	for name, k := range map[string]corebot.Key{
+		"one": one, "two": two, "account": account, "channel": channel, "agent": agent, "thread": in,
+	} {
+		for _, scope := range scopes {
+			f := fact(k, "ann", "tea "+name, "is", name+" "+string(scope))
+			f.Scope = scope
+			s.must(s.Facts.Learn(s.ctx(), f))
+		}
+	}
+	ofMain := func(own string, channels ...string) (want []string) {
+		want = append(want, own+" chat")
+		for _, c := range channels {
+			want = append(want, c+" channel")
+		}
+		for _, c := range []string{"one", "two", "account", "channel", "thread"} {
+			want = append(want, c+" agent")
+		}
+		slices.Sort(want)
+		return want
+	}
+	for name, c := range map[string]struct {
+		of   corebot.Key
+		want []string
+	}{
+		"one":     {one, ofMain("one", "one", "two", "thread")},
+		"two":     {two, ofMain("two", "one", "two", "thread")},
+		"thread":  {in, ofMain("thread", "one", "two", "thread")},
+		"account": {account, ofMain("account", "account")},
+		"channel": {channel, ofMain("channel", "channel")},
+		"agent":   {agent, []string{"agent agent", "agent channel", "agent chat"}},
+	} {
+		s.equal("the facts of "+name, s.known(c.of, true), c.want)
+		s.equal("recalled by "+name, s.recalls(c.of, "Where is my TEA?"), c.want)
+	}
+}
+
+func factsOfLikeKeys(s *suite) {
+	keys := []corebot.Key{
+		key("a"), key("A"), key("a "), key("a:"), key("a:t"), thread("a", "t"), key("a%3At"), key("а"), // Cyrillic
+		{Agent: "main", Channel: "test", Account: "a", Chat: "b"},
+		{Agent: "main", Channel: "test:a", Chat: "b"},
+		{Agent: "main:test", Channel: "a", Chat: "b"},
+		{Agent: "main", Channel: "tést", Chat: "a"},
+		{Agent: "main", Channel: "te\u0301st", Chat: "a"}, // the same letters, in other code points
+	}
+	for i, k := range keys {
+		s.must(s.Facts.Learn(s.ctx(), fact(k, "ann", "tea", "is", fmt.Sprint(i))))
+	}
+	for i, k := range keys {
+		s.equal(k.String(), s.recalls(k, "tea"), []string{fmt.Sprint(i)})
+	}
+}
+
+func factsSupersede(s *suite) {
+	say := func(who, subject, object string, replaces bool) {
+		f := fact(key("a"), who, subject, "lives in", object)
+		f.Replaces = replaces
+		s.must(s.Facts.Learn(s.ctx(), f))
+	}
+	say("ann", "Ann", "Malmö", true)
+	say("bob", "ann", "Paris", true) // what bob says of ann
+	say("ann", "ANN", "Lund", true)
+	say("ann", "the cat", "Ystad", true)
+	s.equal("what holds", s.known(key("a"), false), []string{"Lund", "Paris", "Ystad"})
+	s.equal("with what was superseded", s.known(key("a"), true), []string{"Lund", "Malmö", "Paris", "Ystad"})
+	say("ann", "Ann", "Bergen", false) // both hold
+	s.equal("what holds", s.known(key("a"), false), []string{"Bergen", "Lund", "Paris", "Ystad"})
+}
+
+func factsAreStoredOnce(s *suite) {
+	for range 3 {
+		f := fact(key("a"), "ann", "Ann", "likes", "Tea")
+		s.must(s.Facts.Learn(s.ctx(), f, f))
+	}
+	s.must(s.Facts.Learn(s.ctx(), fact(key("a"), "ann", "ANN", "Likes", "tea!")))
+	s.equal("there is", s.known(key("a"), true), []string{"Tea"})
+}
+
+func factsThatAreGone(s *suite) {
+	for _, city := range []string{"Malmö", "Lund"} {
+		f := fact(key("a"), "ann", "Ann", "lives in", city)
+		f.Replaces = true
+		s.must(s.Facts.Learn(s.ctx(), f))
+	}
+	s.equal("of Malmö", s.recalls(key("a"), "malmo"), []string{})
+	s.equal("of Ann", s.recalls(key("a"), "ann live"), []string{"Lund"})
+	found, err := s.Facts.Recall(s.ctx(), key("a"), "lund", 10)
+	s.must(err)
+	n, err := s.Facts.Forget(s.ctx(), key("a"), []int64{found[0].ID}, func(corebot.Fact) bool { return true })
+	s.must(err)
+	s.equal("forgotten", n, 1)
+	s.equal("of Ann", s.recalls(key("a"), "ann lives lund"), []string{})
+}
+
+func factsAndStep(s *suite) {
+	d := s.begin(key("a"), "1")
+	step := corebot.Step{Position: 0, Kind: corebot.StepFacts, State: corebot.StepDone, Answer: &corebot.Answer{}}
+	stale := d
+	stale.Epoch--
+	if err := s.Journal.Learn(s.ctx(), stale, step, []corebot.Fact{fact(key("a"), "ann", "x", "is", "y")}); !errors.Is(
+		err, corebot.ErrLeaseLost) {
+		s.t.Errorf("without the lease: %v", err)
+	}
+	bad := fact(key("a"), "ann", "x", "is", "")
+	if err := s.Journal.Learn(s.ctx(), d, step, []corebot.Fact{fact(key("a"), "ann", "x", "is", "y"), bad}); !errors.Is(
+		err, corebot.ErrInvalid) {
+		s.t.Errorf("a fact without an object: %v", err)
+	}
+	s.equal("of both is left", s.known(key("a"), true), []string{})
+	s.must(s.Journal.Learn(s.ctx(), d, step, []corebot.Fact{fact(key("a"), "ann", "x", "is", "y")}))
+	s.reopen()
+	d = s.claim()
+	s.equal("the journal", len(d.Journal), 1)
+	s.equal("the facts", s.known(key("a"), true), []string{"y"})
+}
+
+func factsAreForgotten(s *suite) {
+	s.must(s.Facts.Learn(s.ctx(), fact(key("a"), "ann", "tea", "is", "hot"), fact(key("a"), "bob", "tea", "is", "cold"),
+		fact(key("b"), "ann", "tea", "is", "green")))
+	var ids []int64
+	for _, k := range []corebot.Key{key("a"), key("b")} {
+		all, err := s.Facts.Page(s.ctx(), k, true, 10)
+		s.must(err)
+		for _, f := range all {
+			ids = append(ids, f.ID)
+		}
+	}
+	n, err := s.Facts.Forget(s.ctx(), key("a"), ids, func(f corebot.Fact) bool { return f.Sender == person("ann") })
+	s.must(err)
+	s.equal("forgotten", n, 1)
+	s.equal("left", append(s.known(key("a"), true), s.known(key("b"), true)...), []string{"cold", "green"})
+}
+
+func factsGoWithTheirChat(s *suite) {
+	for _, chat := range []string{"a", "b"} {
+		for _, scope := range []corebot.FactScope{corebot.FactsOfChat, corebot.FactsOfChannel, corebot.FactsOfAgent} {
+			f := fact(key(chat), "ann", "tea", "is", chat+" "+string(scope))
+			f.Scope = scope
+			s.must(s.Facts.Learn(s.ctx(), f))
+		}
+	}
+	n, err := s.Facts.DeleteChat(s.ctx(), key("a"))
+	s.must(err)
+	s.equal("deleted", n, 3)
+	s.equal("a sees", s.known(key("a"), true), []string{"b agent", "b channel"})
+	s.equal("a recalls", s.recalls(key("a"), "tea"), []string{"b agent", "b channel"})
+	s.equal("b sees", s.known(key("b"), true), []string{"b agent", "b channel", "b chat"})
+}
+
+func factsHaveALimit(s *suite) {
+	// Four facts are over the limit, and four are superseded.
+	old := fact(key("a"), "ann", "first", "is", "old")
+	s.must(s.Facts.Learn(s.ctx(), old))
+	var all []corebot.Fact
+	for i := range corebot.MaxFacts + 3 {
+		f := fact(key("a"), "ann", "thing", "is", fmt.Sprint(i))
+		f.Replaces = i < 5 // the first of them are superseded by one another
+		all = append(all, f)
+	}
+	s.must(s.Facts.Learn(s.ctx(), all...))
+	found, err := s.Facts.Page(s.ctx(), key("a"), true, 2*corebot.MaxFacts)
+	s.must(err)
+	s.equal("there are", len(found), corebot.MaxFacts)
+	if !slices.Contains(s.recalls(key("a"), "first"), "old") {
+		s.t.Error("a fact that holds went before superseded ones")
+	}
+}
