@@ -244,28 +244,37 @@ type Scope string
 const (
 	ScopeRead    Scope = "read"    // look at everything that the operator can look at
 	ScopeOperate Scope = "operate" // change what the operator can change by commands; it reads, too
+	ScopeSend    Scope = "send"    // send messages as one principal into some chats, and read what is said there
 )
 
 // ParseScope reads the name of a scope.
 func ParseScope(s string) (Scope, error) {
 	switch scope := Scope(s); scope {
-	case ScopeRead, ScopeOperate:
+	case ScopeRead, ScopeOperate, ScopeSend:
 		return scope, nil
 	}
-	return "", fmt.Errorf("%w: there is no scope %q; the scopes are %s and %s", ErrInvalid, s, ScopeRead, ScopeOperate)
+	return "", fmt.Errorf("%w: there is no scope %q; the scopes are %s, %s and %s", ErrInvalid, s, ScopeRead,
+		ScopeOperate, ScopeSend)
 }
 
 // Bounds of tokens.
 const (
-	MaxTokens    = 100 // in force at once
-	MaxTokenName = 60  // characters
+	MaxTokens     = 100 // in force at once
+	MaxTokenName  = 60  // characters
+	MaxTokenChats = 100 // of one token
 )
+
+// APIChannel is the channel of programs that send messages over the HTTP API. A token with [ScopeSend] has a principal
+// there.
+const APIChannel = "api"
 
 // Token lets a program use the HTTP API. Its secret is shown once, when it is made. Corebot stores a digest of it.
 type Token struct {
 	ID        int64     `json:"id"`
 	Name      string    `json:"name"` // of those in force, no two have the same
 	Scopes    []Scope   `json:"scopes"`
+	Sender    string    `json:"sender,omitempty"` // with [ScopeSend]: the id of its principal on [APIChannel]
+	Chats     []string  `json:"chats,omitempty"`  // with [ScopeSend]: where it may talk; "*" is all of the channel
 	CreatedAt time.Time `json:"createdAt"`
 	CreatedBy string    `json:"createdBy"` // a principal's spelling, or "operator"
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
@@ -281,14 +290,52 @@ func (t Token) Validate() error {
 		return fmt.Errorf("%w: a token's name has 1 to %d printable characters", ErrInvalid, MaxTokenName)
 	case len(t.Scopes) == 0:
 		return WithHint(fmt.Errorf("%w: a token without a scope can do nothing", ErrInvalid),
-			"the scopes are read and operate")
+			"the scopes are read, operate and send")
 	}
 	for _, s := range t.Scopes {
 		if _, err := ParseScope(string(s)); err != nil {
 			return err
 		}
 	}
+	return t.validateSender()
+}
+
+// validateSender: a token that sends has a principal that can hold grants. Another token has neither principal nor
+// chats.
+func (t Token) validateSender() error {
+	if !t.Has(ScopeSend) {
+		if t.Sender != "" || len(t.Chats) > 0 {
+			return WithHint(fmt.Errorf("%w: a token without the scope send has no principal and no chats", ErrInvalid),
+				"add --scope send")
+		}
+		return nil
+	}
+	if err := t.SendsAs().Validate(); err != nil {
+		return WithHint(fmt.Errorf("the principal of a token that sends: %w", err),
+			"name it: --as api::NAME")
+	}
+	if len(t.Chats) > MaxTokenChats {
+		return fmt.Errorf("%w: a token names at most %d chats", ErrInvalid, MaxTokenChats)
+	}
+	for _, chat := range t.Chats {
+		if err := (Key{Agent: DefaultAgent, Channel: APIChannel, Chat: chat}).Validate(); err != nil {
+			return fmt.Errorf("a chat of the token: %w", err)
+		}
+	}
 	return nil
+}
+
+// SendsAs is the sender of the token's messages.
+func (t Token) SendsAs() Principal { return Principal{Channel: APIChannel, ID: t.Sender} }
+
+// MaySend says whether the token may talk in a chat of [APIChannel].
+func (t Token) MaySend(chat string) bool {
+	return t.Has(ScopeSend) && (slices.Contains(t.Chats, chat) || slices.Contains(t.Chats, "*"))
+}
+
+// MayRead says whether the token may read what is said in a chat: in all of them, or where it may talk.
+func (t Token) MayRead(k Key) bool {
+	return t.Has(ScopeRead) || k.Channel == APIChannel && k.Account == "" && t.MaySend(k.Chat)
 }
 
 // InForce says whether the token opens anything at a moment.
@@ -301,7 +348,8 @@ func (t Token) Has(s Scope) bool {
 	return slices.Contains(t.Scopes, s) || s == ScopeRead && slices.Contains(t.Scopes, ScopeOperate)
 }
 
-// Principal is the token as an actor of the audit trail. It has no role, and no message comes from it.
+// Principal is the token as an actor of the audit trail. It has no role, and no message comes from it: those come from
+// [Token.SendsAs].
 func (t Token) Principal() Principal {
-	return Principal{Channel: "api", ID: strconv.FormatInt(t.ID, 10)}
+	return Principal{Channel: "token", ID: strconv.FormatInt(t.ID, 10)}
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -23,33 +24,37 @@ func NewTokens(db *DB) *Tokens { return &Tokens{db, byOperator()} }
 // As returns the tokens for changes by somebody else, as [DeadLetters.As] does.
 func (s *Tokens) As(by corebot.AuditEvent) *Tokens { return &Tokens{s.db, by} }
 
-const tokenColumns = `id, name, scopes, created_at, created_by, expires_at, used_at, revoked_at`
+const tokenColumns = `id, name, scopes, sender, chats, created_at, created_by, expires_at, used_at, revoked_at`
 
 var (
 	listTokens = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE id > ?1 AND (?2 OR revoked_at = 0)
 		ORDER BY id LIMIT ?3 + 0`}
 	tokenByDigest = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE digest = ?`}
+	tokenByID     = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE id = ?`}
 	countTokens   = &query{`SELECT COUNT(*), COUNT(CASE name WHEN ? THEN 1 END) FROM tokens WHERE revoked_at = 0`}
-	insertToken   = &query{`INSERT INTO tokens (name, digest, scopes, created_at, created_by, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?)`}
+	insertToken   = &query{`INSERT INTO tokens
+		(name, digest, scopes, sender, chats, created_at, created_by, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`}
 	tokenNamed  = &query{`SELECT ` + tokenColumns + ` FROM tokens WHERE name = ? AND revoked_at = 0`}
 	revokeToken = &query{`UPDATE tokens SET revoked_at = ? WHERE id = ?`}
 	usedToken   = &query{`UPDATE tokens SET used_at = ?1 WHERE id = ?2 AND used_at < ?1`}
 )
 
 func scanToken(s scanner) (t corebot.Token, err error) {
-	var scopes string
-	if err = s.Scan(&t.ID, &t.Name, &scopes, moment{&t.CreatedAt}, &t.CreatedBy, moment{&t.ExpiresAt},
-		moment{&t.UsedAt}, moment{&t.RevokedAt}); err != nil {
+	var scopes, chats string
+	if err = s.Scan(&t.ID, &t.Name, &scopes, &t.Sender, &chats, moment{&t.CreatedAt}, &t.CreatedBy,
+		moment{&t.ExpiresAt}, moment{&t.UsedAt}, moment{&t.RevokedAt}); err != nil {
 		return t, err
 	}
 	for word := range strings.SplitSeq(scopes, ",") {
 		t.Scopes = append(t.Scopes, corebot.Scope(word))
 	}
-	return t, nil
+	if err = json.Unmarshal([]byte(chats), &t.Chats); err != nil {
+		err = fmt.Errorf("the chats of the token %s are damaged: %w", t.Name, err)
+	}
+	return t, err
 }
 
-// Add stores a token under the digest of its secret. Of t it uses name, scopes and expiry. A name that is in force is
+// Add stores a token under the digest of its secret. Of t it uses all but id and times. A name that is in force is
 // [corebot.ErrInvalid]; more than [corebot.MaxTokens] tokens in force are [corebot.ErrTooLarge].
 func (s *Tokens) Add(ctx context.Context, t corebot.Token, digest [sha256.Size]byte) (corebot.Token, error) {
 	if err := t.Validate(); err != nil {
@@ -79,9 +84,13 @@ func (s *Tokens) addTx(t *tx, token corebot.Token, digest [sha256.Size]byte) (co
 	for i, scope := range token.Scopes {
 		words[i] = string(scope)
 	}
+	chats, err := encode(append([]string{}, token.Chats...))
+	if err != nil {
+		return token, err
+	}
 	token.CreatedAt, token.CreatedBy = t.now, maker(s.by)
-	id, err := t.insert(insertToken, token.Name, digest[:], strings.Join(words, ","), t.now, token.CreatedBy,
-		token.ExpiresAt)
+	id, err := t.insert(insertToken, token.Name, digest[:], strings.Join(words, ","), token.Sender, chats, t.now,
+		token.CreatedBy, token.ExpiresAt)
 	if err != nil {
 		return token, err
 	}
@@ -115,6 +124,18 @@ func (s *Tokens) ByDigest(ctx context.Context, digest [sha256.Size]byte) (t core
 		return err
 	}, digest[:])
 	if err == nil && !found {
+		err = fmt.Errorf("token: %w", corebot.ErrNotFound)
+	}
+	return t, err
+}
+
+// ByID gives a token by its number, also one that is not in force.
+func (s *Tokens) ByID(ctx context.Context, id int64) (t corebot.Token, err error) {
+	err = s.db.reader.each(ctx, tokenByID, func(row scanner) (err error) {
+		t, err = scanToken(row)
+		return err
+	}, id)
+	if err == nil && t.ID == 0 {
 		err = fmt.Errorf("token: %w", corebot.ErrNotFound)
 	}
 	return t, err
@@ -154,5 +175,7 @@ func (s *Tokens) Revoke(ctx context.Context, name string) (token corebot.Token, 
 
 func (s *Tokens) noteTx(t *tx, event string, token corebot.Token) error {
 	return changeTx(t, s.by, event, corebot.Key{Channel: "api"},
-		map[string]any{"token": token.ID, "name": token.Name, "scopes": token.Scopes})
+		map[string]any{
+			"token": token.ID, "name": token.Name, "scopes": token.Scopes, "sender": token.Sender, "chats": token.Chats,
+		})
 }

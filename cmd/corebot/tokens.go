@@ -19,7 +19,8 @@ func newTokens(s *shell) *cobra.Command {
 }
 
 func newTokensAdd(s *shell) *cobra.Command {
-	var scopes []string
+	var scopes, chats []string
+	var as string
 	var days int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -29,10 +30,20 @@ func newTokensAdd(s *shell) *cobra.Command {
 of it only, so nobody can read it again. The program sends it as "Authorization: Bearer SECRET".
 
 The scope read lets it look at everything that these commands show, also at what was said in chats.
-The scope operate lets it change things, too: it decides on approvals and replays dead letters.`,
+The scope operate lets it change things, too: it decides on approvals and replays dead letters.
+The scope send lets it send messages as the principal of --as into the chats of --chats, and read what
+is said there. The principal is of the channel api. It gets its role as every other one:
+"corebot admin grant api::NAME".`,
 		Args: takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n := operate.NewToken{Name: args[0], Days: days}
+			n := operate.NewToken{Name: args[0], Days: days, Chats: chats}
+			if as != "" {
+				p, err := corebot.ParsePrincipal(as)
+				if err != nil || p.Channel != corebot.APIChannel || p.Account != "" {
+					return usage(cmd, fmt.Errorf("--as %q: want a principal of the API, such as api::grafana", as))
+				}
+				n.Sender = p.ID
+			}
 			for _, word := range scopes {
 				scope, err := corebot.ParseScope(word)
 				if err != nil {
@@ -57,7 +68,10 @@ The scope operate lets it change things, too: it decides on approvals and replay
 		},
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", []string{string(corebot.ScopeRead)},
-		"what it may do: read, operate; several with commas")
+		"what it may do: read, operate, send; several with commas")
+	cmd.Flags().StringVar(&as, "as", "", "with the scope send: the principal of its messages, such as api::grafana")
+	cmd.Flags().StringSliceVar(&chats, "chats", nil, "with the scope send: the chats it may talk in; '*' is all "+
+		"(default none)")
 	cmd.Flags().IntVar(&days, "days", 0, "for how many days it is in force; 0: until it is revoked")
 	jsonFlag(cmd, &asJSON)
 	return cmd

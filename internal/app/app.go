@@ -26,6 +26,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/chain"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/api"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/background"
@@ -126,6 +127,7 @@ type App struct {
 	networks   []channels.Network
 	server     *observability.Server
 	console    *httpapi.Server // nil: nobody listens
+	talk       *api.Channel    // of programs that use the HTTP API; nil: there is none
 	stores     operate.Stores  // of service
 	undo       []undo
 }
@@ -259,6 +261,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
 	all.Forgetter = forgetter{a.Store, a.config.Home, a.files.Store}
+	all.Tokens = revocations{all.Tokens, a}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
 	a.stores, a.service = all, operate.In(running{a}, all)
 	return a.makeUpkeep(r)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/api"
 	"github.com/corebot/corebot/channels/cli"
 	"github.com/corebot/corebot/channels/discord"
 	"github.com/corebot/corebot/channels/irc"
@@ -52,6 +53,7 @@ func (a *App) accounts() []account {
 	all := []account{
 		{kind: cli.Kind(), access: c.Channels.CLI, open: a.openTerminals},
 		{kind: serve.Kind(), access: c.Channels.MCP, open: a.openClients},
+		{kind: api.Kind(), access: c.Channels.API, off: !c.Console.Enabled, open: a.openAPI},
 		{kind: webhook.Kind(), access: c.Channels.Webhook, off: !c.Webhook.Enabled, open: a.openWebhook},
 	}
 	for i, standing := range all {

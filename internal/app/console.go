@@ -4,7 +4,11 @@ import (
 	"context"
 	"net"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/api"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/httpapi"
@@ -12,15 +16,40 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-var _ httpapi.Tokens = (*storage.Tokens)(nil)
+var (
+	_ httpapi.Tokens = (*storage.Tokens)(nil)
+	_ httpapi.Talk   = (*api.Channel)(nil)
+	_ api.Mailbox    = (*storage.Mailbox)(nil)
+)
+
+// openAPI makes the channel of programs that use the HTTP API.
+func (a *App) openAPI(context.Context, prometheus.Registerer) (channels.Channel, error) {
+	a.talk = api.New(storage.NewMailbox(a.Store), func(corebot.Key) {})
+	return a.talk, nil
+}
+
+// revocations are the tokens of the admin service: what a revoked token holds open ends at once.
+type revocations struct {
+	operate.Tokens
+	of *App
+}
+
+// Revoke implements [operate.Tokens].
+func (r revocations) Revoke(ctx context.Context, name string) (corebot.Token, error) {
+	t, err := r.Tokens.Revoke(ctx, name)
+	if err == nil && r.of.console != nil {
+		r.of.console.Revoked(t.ID)
+	}
+	return t, err
+}
 
 // openConsole listens for programs that use the HTTP API. A port in use is an error only if somebody asked for the
 // console: otherwise Corebot runs without it.
 func (a *App) openConsole() error {
 	server, err := httpapi.NewServer(httpapi.Options{
 		Addr: a.config.Console.Addr, AllowedHosts: a.config.Console.AllowedHosts.Values(),
-		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Redact: a.redactor.Text, Version: a.version,
-		Log: a.log,
+		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Talk: a.talk, Agents: a.agentIDs(),
+		Redact: a.redactor.Text, Version: a.version, Log: a.log,
 	})
 	if err != nil && !a.config.ConsoleAsked {
 		a.log.Warn().Err(err).Str("hint", corebot.HintOf(err)).Msg("the console does not listen; all else runs")
@@ -70,7 +99,7 @@ func (a *App) serviceOf(by corebot.AuditEvent) *operate.Service {
 	s.ChatSettings, s.Roles = storage.NewChats(a.Store).As(by), storage.NewGrants(a.Store).As(by)
 	s.Approvals, s.Pairings = storage.NewApprovals(a.Store).As(by), storage.NewPairings(a.Store).As(by)
 	s.Waits, s.Jobs = storage.NewWaits(a.Store).As(by), storage.NewJobs(a.Store).As(by)
-	s.Tasks, s.Tokens = storage.NewTasks(a.Store).As(by), storage.NewTokens(a.Store).As(by)
+	s.Tasks, s.Tokens = storage.NewTasks(a.Store).As(by), revocations{storage.NewTokens(a.Store).As(by), a}
 	return operate.In(running{a}, s)
 }
 

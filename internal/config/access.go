@@ -34,7 +34,7 @@ func (a Access) validate(kind string, account ...string) error {
 }
 
 func (c Channels) validate() error {
-	return cmp.Or(c.CLI.validate("cli"), c.Webhook.validate("webhook"), c.MCP.validate("mcp"))
+	return cmp.Or(c.CLI.validate("cli"), c.Webhook.validate("webhook"), c.MCP.validate("mcp"), c.API.validate("api"))
 }
 
 // Approvals says which calls of tools run only after an admin has said so.

@@ -218,6 +218,7 @@ type Channels struct {
 	CLI     Access `mapstructure:"cli"`
 	Webhook Access `mapstructure:"webhook"`
 	MCP     Access `mapstructure:"mcp"`
+	API     Access `mapstructure:"api"`
 }
 
 // Admin says how the first admin is made, and how whoever looks after Corebot is reached.
@@ -332,7 +333,7 @@ func Defaults() Config {
 		MCP:       defaultMCP(),
 		Channels: Channels{
 			OnAmbiguous: "resend", MaxAge: 24 * time.Hour, CLI: Access{Rule: "open"}, Webhook: Access{Rule: "open"},
-			MCP: Access{Rule: "open"},
+			MCP: Access{Rule: "open"}, API: Access{Rule: "open"},
 		},
 		Admin: Admin{BootstrapMaxAttempts: 5, BootstrapLockout: 15 * time.Minute},
 		Webhook: Webhook{

@@ -81,6 +81,7 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 		"tools.web.searxng_url": "http://127.0.0.1:8080", "tools.web.search_tool": "mcp__kagi__search",
 		"channels.cli.access": "allowlist", "channels.cli.allowlist": "cli:local:1000 main:cli:local:main",
 		"channels.mcp.access": "allowlist", "channels.mcp.allowlist": "mcp::client",
+		"channels.api.access": "allowlist", "channels.api.allowlist": "api::app",
 		"channels.webhook.access": "allowlist", "channels.webhook.allowlist": "* webhook::ann",
 	}
 	var b strings.Builder

@@ -3,7 +3,8 @@
 //
 // What callers may rely on:
 //   - A request carries a token as "Authorization: Bearer SECRET". A token that is unknown, expired or revoked opens
-//     nothing from the next request on. The scope read looks; operate also changes.
+//     nothing from the next request on. The scope read looks; operate also changes; send talks as the
+//     principal of the token in its chats, and reads them.
 //   - A change is committed when its answer comes. Its audit event names the token.
 //   - A list comes in pages: {"rows": […], "next": "…"}. The value of next is the parameter after of the next page;
 //     without it nothing is left.
@@ -11,5 +12,6 @@
 //   - What Corebot knows to be a secret of its settings is left out of every answer.
 //   - GET /api/openapi.json describes all of it as OpenAPI 3.1. It is made of the types that the handlers use.
 //
-// Bounds: a body has at most 1 MiB, a request takes at most 30 seconds, and 64 connections are open at once.
+// Bounds: a body has at most 1 MiB, a request takes at most 30 seconds, 1,024
+// connections are open at once, and tokens hold 600 requests and sockets open that wait.
 package httpapi

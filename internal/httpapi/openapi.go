@@ -141,13 +141,16 @@ func (r route) describe() (operation, error) {
 	}
 	open(result)
 	o := operation{
-		OperationID: r.id(), Summary: r.summary, Description: "Needs a token with the scope " + string(r.scope) + ".",
+		OperationID: r.id(), Summary: r.summary, Description: "Needs a token with the scope " + r.scopes() + ".",
 		Responses: map[string]*content{
 			"200": {Description: "OK", Content: map[string]mediaType{"application/json": {result}}},
 			"default": {Description: "A problem", Content: map[string]mediaType{
 				"application/problem+json": {&jsonschema.Schema{Ref: "#/components/schemas/problem"}},
 			}},
 		},
+	}
+	if _, can := reflect.Zero(r.out).Interface().(interface{ status() int }); can {
+		o.Responses["202"] = o.Responses["200"]
 	}
 	for _, f := range fieldsOf(r.in) {
 		s, err := schemaOf(f.Type)
@@ -163,6 +166,14 @@ func (r route) describe() (operation, error) {
 		})
 	}
 	return o, nil
+}
+
+// scopes are those that open the route, in words.
+func (r route) scopes() string {
+	if r.also == "" {
+		return string(r.scope)
+	}
+	return string(r.scope) + ", or " + string(r.also) + " for chats of its own"
 }
 
 // id names an operation by its method and path, such as get_deadletters_id.

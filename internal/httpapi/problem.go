@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -42,10 +43,12 @@ var statuses = []struct {
 	retryAfter int
 }{
 	{errMalformed, http.StatusBadRequest, 0},
+	{errTokenEnded, http.StatusUnauthorized, 0},
 	{corebot.ErrNotFound, http.StatusNotFound, 0},
 	{corebot.ErrConflict, http.StatusConflict, 0},
 	{corebot.ErrTooLarge, http.StatusRequestEntityTooLarge, 0},
 	{corebot.ErrLaneFull, http.StatusTooManyRequests, 5},
+	{corebot.ErrCommandRate, http.StatusTooManyRequests, 5},
 	{corebot.ErrOverloaded, http.StatusServiceUnavailable, 5},
 	{corebot.ErrDiskFull, http.StatusServiceUnavailable, 30},
 	{corebot.ErrClosed, http.StatusServiceUnavailable, 5},
@@ -60,12 +63,18 @@ func problemOf(err error) problem {
 			Hint: "look whether it was before you ask again",
 		}
 	}
+	if denied := (*corebot.Denied)(nil); errors.As(err, &denied) {
+		return problem{Status: http.StatusForbidden, Detail: denied.Reason, Hint: corebot.HintOf(err)}
+	}
 	for _, s := range statuses {
-		if errors.Is(err, s.err) {
-			return problem{
-				Status: s.status, Detail: err.Error(), Hint: corebot.HintOf(err), retryAfter: s.retryAfter,
-			}
+		if !errors.Is(err, s.err) {
+			continue
 		}
+		p := problem{Status: s.status, Detail: err.Error(), Hint: corebot.HintOf(err), retryAfter: s.retryAfter}
+		if busy := (*corebot.Busy)(nil); errors.As(err, &busy) && busy.RetryAfter > 0 {
+			p.retryAfter = int((busy.RetryAfter + time.Second - 1) / time.Second)
+		}
+		return p
 	}
 	return problem{
 		Status: http.StatusInternalServerError, Detail: "an error of Corebot",
@@ -87,7 +96,11 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, result any) {
 		}
 		text = encoded
 	}
-	send(w, http.StatusOK, "application/json", []byte(s.opts.Redact(string(text))))
+	status := http.StatusOK
+	if with, has := result.(interface{ status() int }); has {
+		status = with.status()
+	}
+	send(w, status, "application/json", []byte(s.opts.Redact(string(text))))
 }
 
 // send writes an answer. A caller that has left misses nothing: what was changed is on disk.

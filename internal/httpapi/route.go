@@ -23,6 +23,7 @@ import (
 type route struct {
 	method, path string
 	scope        corebot.Scope
+	also         corebot.Scope // a second scope that opens it; the handler says how far
 	summary      string
 	in, out      reflect.Type // of the request and of the result
 	serve        func(*call) (any, error)
@@ -34,6 +35,7 @@ type call struct {
 	request *http.Request
 	writer  http.ResponseWriter
 	token   corebot.Token
+	key     string // of the header Idempotency-Key; empty: it has none
 }
 
 // service is the admin service, for changes by the token of the call.
@@ -56,6 +58,15 @@ func change[In, Out any](method, path, summary string,
 func newRoute[In, Out any](method, path string, scope corebot.Scope, summary string,
 	do func(*operate.Service, context.Context, In) (Out, error),
 ) route {
+	return ofCall(method, path, scope, summary, func(c *call, ctx context.Context, in In) (Out, error) {
+		return do(c.service(), ctx, in)
+	})
+}
+
+// ofCall is a route whose handler looks at the call itself.
+func ofCall[In, Out any](method, path string, scope corebot.Scope, summary string,
+	do func(*call, context.Context, In) (Out, error),
+) route {
 	return route{
 		method: method, path: path, scope: scope, summary: summary,
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
@@ -64,9 +75,15 @@ func newRoute[In, Out any](method, path string, scope corebot.Scope, summary str
 			if err := c.bind(reflect.ValueOf(&in).Elem()); err != nil {
 				return nil, err
 			}
-			return do(c.service(), c.request.Context(), in)
+			return do(c, c.request.Context(), in)
 		},
 	}
+}
+
+// orScope has a route be open to a second scope, too.
+func (r route) orScope(s corebot.Scope) route {
+	r.also = s
+	return r
 }
 
 // errMalformed is a request that the API cannot read.

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxConnections = 64
+	maxConnections = 1024
 	maxBodyBytes   = 1 << 20
 	requestTime    = 30 * time.Second
 )
@@ -31,7 +31,9 @@ type Options struct {
 	Tokens       Tokens
 	// Rest serves all paths but those of the API, behind the checks of Host and Origin. It authenticates its callers
 	// itself, and sets the deadlines of a connection that it needs for longer than a minute. nil: there is no more.
-	Rest http.Handler
+	Rest   http.Handler
+	Talk   Talk     // the channel of programs
+	Agents []string // the ids of the agents that there are
 	// Service is the admin service for changes that a token makes: the audit trail names it.
 	Service func(by corebot.AuditEvent) *operate.Service
 	Redact  func(string) string // leaves secrets out of an answer
@@ -43,6 +45,8 @@ type Options struct {
 type Tokens interface {
 	// ByDigest gives the token whose secret has this SHA-256. An unknown one is [corebot.ErrNotFound].
 	ByDigest(ctx context.Context, digest [sha256.Size]byte) (corebot.Token, error)
+	// ByID gives a token by its number.
+	ByID(ctx context.Context, id int64) (corebot.Token, error)
 	// Used notes when a token was used.
 	Used(ctx context.Context, id int64, at time.Time) error
 }
@@ -53,6 +57,7 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	document []byte // of OpenAPI
+	holds    holds
 }
 
 // NewServer listens at once, so that a busy port is known before anything else is started. It serves in Run.
@@ -96,6 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
+		s.endHeld(errStopping, func(*held) bool { return true })
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
 		if s.http.Shutdown(grace) != nil { // the time is up
@@ -177,7 +183,7 @@ func (s *Server) guarded(r route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx, cancel := context.WithTimeout(req.Context(), requestTime)
 		defer cancel()
-		token, refused := s.admit(ctx, req, r.scope)
+		token, refused := s.admit(ctx, req, r.scope, r.also)
 		if refused != nil {
 			refused.write(w)
 			return
@@ -193,9 +199,9 @@ func (s *Server) guarded(r route) http.Handler {
 }
 
 // admit finds the token of a request, and refuses one that does not open the scope.
-func (s *Server) admit(ctx context.Context, r *http.Request, scope corebot.Scope) (corebot.Token, *problem) {
+func (s *Server) admit(ctx context.Context, r *http.Request, scope, also corebot.Scope) (corebot.Token, *problem) {
 	secret, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !bearer {
+	if !bearer || len(r.Header["Authorization"]) > 1 {
 		return corebot.Token{}, &problem{
 			Status: http.StatusUnauthorized, Detail: "a bearer token is required",
 			Hint: "corebot tokens add NAME makes one; send it as Authorization: Bearer SECRET",
@@ -212,7 +218,7 @@ func (s *Server) admit(ctx context.Context, r *http.Request, scope corebot.Scope
 	case err != nil:
 		s.opts.Log.Error().Err(err).Msg("a token could not be looked up")
 		return token, new(problemOf(err))
-	case !token.Has(scope):
+	case !token.Has(scope) && !(also != "" && token.Has(also)):
 		return token, &problem{
 			Status: http.StatusForbidden, Detail: fmt.Sprintf("the token %s lacks the scope %s", token.Name, scope),
 			Hint: fmt.Sprintf("corebot tokens add NAME --scope %s makes one that has it", scope),

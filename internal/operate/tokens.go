@@ -38,6 +38,8 @@ type (
 	NewToken struct {
 		Name   string          `json:"name"`
 		Scopes []corebot.Scope `json:"scopes"`
+		Sender string          `json:"sender,omitempty"` // with [corebot.ScopeSend]; see [corebot.Token]
+		Chats  []string        `json:"chats,omitempty"`
 		Days   int             `json:"days,omitempty"` // that it is in force; 0: for ever
 	}
 	// MadeToken is a token with its secret, which nobody can learn later.
@@ -69,7 +71,7 @@ func (s *Service) AddToken(ctx context.Context, n NewToken) (MadeToken, error) {
 		return MadeToken{}, fmt.Errorf("%w: a token cannot be in force for %d days, the limit is %d",
 			corebot.ErrInvalid, n.Days, maxTokenDays)
 	}
-	token := corebot.Token{Name: n.Name, Scopes: n.Scopes}
+	token := corebot.Token{Name: n.Name, Scopes: n.Scopes, Sender: n.Sender, Chats: n.Chats}
 	if n.Days > 0 {
 		token.ExpiresAt = time.Now().AddDate(0, 0, n.Days)
 	}

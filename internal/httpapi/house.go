@@ -1,0 +1,125 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+type bySkill struct {
+	byAgent
+	Skill string `path:"skill"`
+}
+
+func showSkill(s *operate.Service, ctx context.Context, by bySkill) (operate.SkillPage, error) {
+	return s.ShowSkill(ctx, operate.SkillName{ByAgent: operate.ByAgent(by.byAgent), Name: by.Skill})
+}
+
+type byServer struct {
+	byAgent
+	Server string `path:"server"`
+}
+
+type serverQuery struct {
+	byServer
+	part
+}
+
+func showServer(s *operate.Service, ctx context.Context, q serverQuery) (operate.MCPTools, error) {
+	return s.ShowServer(ctx, operate.ToolsQuery{
+		ByAgent: operate.ByAgent(q.byAgent), Server: q.Server, Part: q.of(),
+	})
+}
+
+type toolApproval struct {
+	byServer
+	Body struct {
+		Fingerprints map[string]string `json:"fingerprints" jsonschema:"of each tool, as the list of tools gave it"`
+		ReadOnly     []string          `json:"readOnly,omitempty" jsonschema:"those of them that only read"`
+	} `body:""`
+}
+
+func approveTools(s *operate.Service, ctx context.Context, a toolApproval) (operate.Done, error) {
+	return s.ApproveTools(ctx, operate.ToolApproval{
+		ByAgent: operate.ByAgent(a.byAgent), Server: a.Server, Fingerprints: a.Body.Fingerprints,
+		ReadOnly: a.Body.ReadOnly,
+	})
+}
+
+func reloadServers(s *operate.Service, ctx context.Context, by byAgent) (operate.MCPServers, error) {
+	return s.ReloadServers(ctx, operate.ServersQuery{ByAgent: operate.ByAgent(by)})
+}
+
+func globalMemory(s *operate.Service, ctx context.Context, by byAgent) (operate.GlobalMemory, error) {
+	return s.ReadGlobalMemory(ctx, operate.ByAgent(by))
+}
+
+type memorySearch struct {
+	Agent string `query:"agent" doc:"left out: all agents"`
+	Text  string `query:"text" doc:"words, and phrases in quotes: a line must have all of them"`
+	Limit int    `query:"limit" doc:"at most so many lines, from the first"`
+}
+
+func searchMemory(s *operate.Service, ctx context.Context, q memorySearch) (operate.Page[operate.MemoryLine], error) {
+	return s.SearchMemory(ctx, operate.MemorySearch{
+		ByAgent: operate.ByAgent{Agent: q.Agent}, Text: q.Text, Limit: q.Limit,
+	})
+}
+
+func showMemory(s *operate.Service, ctx context.Context, by byChat) (p operate.MemoryPage, err error) {
+	k, err := corebot.ParseKey(by.Chat)
+	if err != nil {
+		return p, err
+	}
+	return s.ReadMemory(ctx, operate.MemoryQuery{Key: k})
+}
+
+type memoryLoss struct {
+	byChat
+	Body struct {
+		Fingerprint string `json:"fingerprint" jsonschema:"of the page as you have read it"`
+		All         bool   `json:"all,omitempty"`
+		Lines       []int  `json:"lines,omitempty" jsonschema:"from 1; without both: those for which nobody stands"`
+	} `body:""`
+}
+
+func forgetMemory(s *operate.Service, ctx context.Context, l memoryLoss) (d operate.Done, err error) {
+	k, err := corebot.ParseKey(l.Chat)
+	if err != nil {
+		return d, err
+	}
+	return s.ForgetMemory(ctx, operate.MemoryLoss{
+		Key: k, Fingerprint: l.Body.Fingerprint, All: l.Body.All, Lines: l.Body.Lines,
+	})
+}
+
+type byAccount struct {
+	Account string `path:"account" doc:"KIND, or KIND:ACCOUNT, as the list of channels has it"`
+}
+
+func restartChannel(s *operate.Service, ctx context.Context, by byAccount) (operate.Done, error) {
+	kind, account, _ := strings.Cut(by.Account, ":")
+	return s.RestartChannel(ctx, operate.AccountName{Kind: kind, Account: account})
+}
+
+// proof says whether the audit trail is as it was written.
+type proof struct {
+	Intact bool   `json:"intact"`
+	Broken string `json:"broken,omitempty"` // where and how it differs
+	corebot.AuditChain
+}
+
+func verifyAudit(s *operate.Service, ctx context.Context, _ none) (proof, error) {
+	chain, err := s.VerifyAudit(ctx, operate.Verification{})
+	if broken := (*corebot.BrokenChain)(nil); errors.As(err, &broken) {
+		return proof{false, broken.Error(), chain}, nil
+	}
+	return proof{err == nil, "", chain}, err
+}
+
+func auditRecords(s *operate.Service, ctx context.Context, p part) (operate.Page[corebot.AuditRecord], error) {
+	return s.ReadRecords(ctx, p.of())
+}
