@@ -87,6 +87,7 @@ var owners = map[string][]string{
 	"github.com/emersion":                          {"channels/mail", "channels/mail/mailtest"},
 	"github.com/gorilla/websocket": {
 		"channels/slack", "channels/slack/slacktest", "channels/discord", "channels/discord/discordtest",
+		"internal/httpapi",
 	},
 	"github.com/ledongthuc/pdf": {"internal/pdftext"},
 	"github.com/yuin/goldmark": {

@@ -48,7 +48,7 @@ func (r revocations) Revoke(ctx context.Context, name string) (corebot.Token, er
 func (a *App) openConsole() error {
 	server, err := httpapi.NewServer(httpapi.Options{
 		Addr: a.config.Console.Addr, AllowedHosts: a.config.Console.AllowedHosts.Values(),
-		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Talk: a.talk, Agents: a.agentIDs(),
+		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Talk: a.talk, Live: a.Live, Agents: a.agentIDs(),
 		Redact: a.redactor.Text, Version: a.version, Log: a.log,
 	})
 	if err != nil && !a.config.ConsoleAsked {

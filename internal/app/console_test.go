@@ -182,6 +182,7 @@ func TestATokenOpensItsScopeForAsLongAsItIsInForce(t *testing.T) {
 	}
 	var doc described
 	reader.get("/api/openapi.json", &doc)
+	sender := newSender(t, a, "sender", "*")
 	strangers := map[string]api{
 		"nobody": {t, reader.base, ""}, "a guess": {t, reader.base, operator.token + "x"}, "an expired token": expired,
 	}
@@ -195,6 +196,14 @@ func TestATokenOpensItsScopeForAsLongAsItIsInForce(t *testing.T) {
 				if status, answer := caller.ask(method, at, "{}"); status != http.StatusUnauthorized {
 					t.Errorf("%s: %s %s is %d, %s", who, method, at, status, answer)
 				}
+			}
+			if !strings.HasSuffix(path, "/messages") && !strings.HasSuffix(path, "{agent}/history") {
+				if status, answer := sender.ask(method, at, "{}"); status != http.StatusForbidden {
+					t.Errorf("the scope send: %s %s is %d, %s", method, at, status, answer)
+				}
+			} else if status, answer := operator.ask(method, at, "{}"); method == "POST" &&
+				status != http.StatusForbidden {
+				t.Errorf("the scope operate: %s %s is %d, %s", method, at, status, answer)
 			}
 			if method == "GET" {
 				continue

@@ -63,6 +63,24 @@ func TestAProgramSendsAMessageOnceAndGetsItsAnswer(t *testing.T) {
 		http.StatusConflict {
 		t.Errorf("another text under the id: %d, %s", status, answer)
 	}
+	r, err := http.NewRequestWithContext(t.Context(), "POST", app.base+messages,
+		strings.NewReader(`{"sessionKey": "family", "content": "hello there"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{
+		"Authorization": {"Bearer " + app.token}, "Content-Type": {"application/json"}, "Idempotency-Key": {"m1"},
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keyed answered
+	err = json.NewDecoder(resp.Body).Decode(&keyed)
+	_ = resp.Body.Close() // it was read
+	if err != nil || keyed.ID != "m1" || keyed.Status != "duplicate" {
+		t.Errorf("the key of a message is %+v: %v", keyed, err)
+	}
 	if status, got := app.say(`{"content": "and here"}`); status != http.StatusAccepted || got.ID == "" ||
 		got.SessionKey != "main" {
 		t.Errorf("without id and chat: %d, %+v", status, got)

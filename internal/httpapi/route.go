@@ -35,7 +35,6 @@ type call struct {
 	request *http.Request
 	writer  http.ResponseWriter
 	token   corebot.Token
-	key     string // of the header Idempotency-Key; empty: it has none
 }
 
 // service is the admin service, for changes by the token of the call.

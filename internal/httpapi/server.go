@@ -15,6 +15,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/listen"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/operate"
 )
 
@@ -34,6 +35,7 @@ type Options struct {
 	Rest   http.Handler
 	Talk   Talk     // the channel of programs
 	Agents []string // the ids of the agents that there are
+	Live   *live.Hub
 	// Service is the admin service for changes that a token makes: the audit trail names it.
 	Service func(by corebot.AuditEvent) *operate.Service
 	Redact  func(string) string // leaves secrets out of an answer
@@ -124,6 +126,7 @@ func (s *Server) handler(pages listen.Pages) http.Handler {
 	for _, r := range routes() {
 		mux.Handle(r.method+" "+r.path, s.guarded(r))
 	}
+	mux.HandleFunc("GET "+socketPath, s.serveSocket)
 	mux.Handle("GET "+documentPath, s.guarded(route{scope: corebot.ScopeRead, serve: func(c *call) (any, error) {
 		return rawJSON(c.server.document), nil
 	}}))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -132,9 +133,13 @@ func sendMessage(c *call, ctx context.Context, m newMessage) (out sent, err erro
 	case m.Body.Wait < 0 || m.Body.Wait > maxWait:
 		return out, fmt.Errorf("%w: wait is %d: want 0 to %d", corebot.ErrInvalid, m.Body.Wait, maxWait)
 	}
+	keys := c.request.Header["Idempotency-Key"] // of a message without an id it is the id
+	if len(keys) > 1 || len(keys) == 1 && m.Body.ID != "" && m.Body.ID != keys[0] {
+		return out, malformed("send one of them", "Idempotency-Key and id name the message differently")
+	}
 	o := outgoing{
 		call: c, key: k, text: m.Body.Content, wait: time.Duration(m.Body.Wait) * time.Second,
-		id: cmp.Or(m.Body.ID, c.key, randomID()),
+		id: cmp.Or(m.Body.ID, strings.Join(keys, ""), randomID()),
 	}
 	return o.send(ctx)
 }
@@ -169,6 +174,11 @@ func (o outgoing) sendAndWait(ctx context.Context, out sent) (sent, error) {
 		return out, err
 	}
 	defer held.close()
+	return o.untilEnded(held.ctx, out)
+}
+
+// untilEnded sends the message and waits.
+func (o outgoing) untilEnded(ctx context.Context, out sent) (sent, error) {
 	talk := o.server.opts.Talk
 	after, err := talk.Last(ctx, o.key)
 	if err != nil {
@@ -185,7 +195,7 @@ func (o outgoing) sendAndWait(ctx context.Context, out sent) (sent, error) {
 	late := time.NewTimer(o.wait)
 	defer late.Stop()
 	for {
-		if err := o.collect(held.ctx, &out, after); err != nil || out.Answered {
+		if err := o.collect(ctx, &out, after); err != nil || out.Answered {
 			return out, err
 		}
 		select {
@@ -194,8 +204,8 @@ func (o outgoing) sendAndWait(ctx context.Context, out sent) (sent, error) {
 			return out, nil
 		case <-o.request.Context().Done(): // whoever waits has gone
 			return out, nil
-		case <-held.ctx.Done():
-			return out, context.Cause(held.ctx)
+		case <-ctx.Done():
+			return out, context.Cause(ctx)
 		}
 	}
 }

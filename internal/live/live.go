@@ -50,6 +50,7 @@ type Hub struct {
 	mu       sync.RWMutex
 	watchers map[corebot.Key]map[chan Event]struct{}
 	turns    map[chan Event]struct{} // see WatchTurns
+	rings    map[corebot.Key]*ring   // see Follow
 }
 
 // Publish hands e to everyone who watches its key, and never blocks.
@@ -57,12 +58,20 @@ func (h *Hub) Publish(e Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
+	if r := h.publish(e); r != nil && !r.add(e) {
+		h.dropRing(e.Key, r)
+	}
+}
+
+// publish hands an event to the watchers, and gives the ring that wants it, too.
+func (h *Hub) publish(e Event) *ring {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	hand(h.watchers[e.Key], e)
 	if e.Kind == TurnStarted || e.Kind == TurnEnded {
 		hand(h.turns, e)
 	}
+	return h.rings[e.Key]
 }
 
 func hand(watchers map[chan Event]struct{}, e Event) {

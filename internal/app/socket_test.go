@@ -1,0 +1,186 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+// aihubEvent is all that a client of the page knows of an event.
+type aihubEvent struct {
+	Type, Data, ToolName, AgentID, SessionID, Message string
+	IsError                                           bool
+	Seq                                               int64
+	Meta                                              *struct{ DurationMs *int64 }
+}
+
+// dial opens a socket whose token is in a subprotocol, as browsers send it.
+func (a api) dial() *websocket.Conn {
+	a.t.Helper()
+	d := websocket.Dialer{Subprotocols: []string{"corebot", "bearer." + a.token}}
+	conn, resp, err := d.DialContext(a.t.Context(), "ws"+strings.TrimPrefix(a.base, "http")+"/ws", nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	_ = resp.Body.Close() // a socket has none
+	a.t.Cleanup(func() { _ = conn.Close() })
+	if conn.Subprotocol() != "corebot" {
+		a.t.Errorf("the subprotocol is %q", conn.Subprotocol())
+	}
+	return conn
+}
+
+func tell(t *testing.T, c *websocket.Conn, message map[string]any) {
+	t.Helper()
+	if err := c.WriteJSON(message); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readTo reads events up to one of a type, and joins the text before it.
+func readTo(t *testing.T, c *websocket.Conn, last string) (text string, all []aihubEvent) {
+	t.Helper()
+	for {
+		var e aihubEvent
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if err := c.ReadJSON(&e); err != nil {
+			t.Fatalf("after %+v: %v", all, err)
+		}
+		switch all = append(all, e); e.Type {
+		case "text":
+			text += e.Data
+		case "reset":
+			text = ""
+		}
+		if e.Type == last {
+			return text, all
+		}
+	}
+}
+
+func TestAClientThatKnowsOnlyThePageSendsAndSubscribes(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	app := newSender(t, a, "app", "main", "work")
+	watcher, sender := app.dial(), app.dial()
+	tell(t, watcher, map[string]any{"type": "subscribe", "agentId": "main", "sessionKey": "work"})
+	tell(t, watcher, map[string]any{"type": "nonsense"}) // its answer says that the subscription is there
+	readTo(t, watcher, "error")
+	tell(t, sender, map[string]any{
+		"type": "send", "agentId": "main", "sessionKey": "work", "message": `/tool fs.list {"path":"."}`,
+	})
+	said, events := readTo(t, sender, "done")
+	kinds := map[string]int{}
+	for _, e := range events {
+		kinds[e.Type]++
+		if strings.HasPrefix(e.Type, "tool_") && (e.ToolName != "fs.list" || e.IsError) {
+			t.Errorf("a tool is told as %+v", e)
+		}
+	}
+	if said == "" || kinds["tool_start"] != 1 || kinds["tool_end"] != 1 || kinds["done"] != 1 || kinds["error"] != 0 ||
+		events[len(events)-1].Meta == nil || events[len(events)-1].Meta.DurationMs == nil {
+		t.Errorf("the sender is told %q, %v", said, kinds)
+	}
+	seen, watched := readTo(t, watcher, "history_updated")
+	if seen != said {
+		t.Errorf("the watcher sees %q, the sender %q", seen, said)
+	}
+	var history struct {
+		Messages []struct{ Role, Content string }
+	}
+	app.get("/api/agents/main/history?sessionKey=work", &history)
+	if n := len(history.Messages); n == 0 || history.Messages[n-1].Content != said {
+		t.Errorf("the history is %+v, told was %q", history, said)
+	}
+	// A command has no turn, and is answered all the same.
+	tell(t, sender, map[string]any{"type": "send", "agentId": "main", "message": "/status"})
+	if said, _ := readTo(t, sender, "done"); said == "" {
+		t.Error("of a command nothing is told")
+	}
+	// Who comes back goes on behind the last event that he has, in the middle of a text, too.
+	middle := watched[len(watched)/2].Seq
+	back := app.dial()
+	tell(t, back, map[string]any{"type": "resume", "agentId": "main", "sessionKey": "work", "after": middle})
+	if _, again := readTo(t, back, "history_updated"); again[0].Seq <= middle {
+		t.Errorf("it resumes behind %d with %+v", middle, again[0])
+	}
+	tell(t, back, map[string]any{"type": "resume", "agentId": "main", "sessionKey": "work", "after": 1})
+	if _, gap := readTo(t, back, "history_updated"); len(gap) != 1 {
+		t.Errorf("what is lost is told as %+v", gap)
+	}
+	tell(t, watcher, map[string]any{"type": "unsubscribe"})
+	for _, q := range []map[string]any{
+		{"type": "send", "agentId": "main", "sessionKey": "others", "message": "x"},
+		{"type": "subscribe", "agentId": "main", "sessionKey": "others"},
+		{"type": "subscribe", "agentId": "main", "sessionId": "main:cli:local:home"},
+		{"type": "send", "agentId": "nobody", "message": "x"},
+		{"type": "send", "agentId": "main"},
+	} {
+		tell(t, watcher, q)
+		if _, told := readTo(t, watcher, "error"); len(told) != 1 || told[0].Message == "" {
+			t.Errorf("%v is %+v", q, told)
+		}
+	}
+	if err := watcher.WriteMessage(websocket.TextMessage, []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	readTo(t, watcher, "error")
+}
+
+func TestASocketNeedsATokenAndEndsWithIt(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	app := newSender(t, a, "app", "main")
+	address := "ws" + strings.TrimPrefix(app.base, "http") + "/ws"
+	for name, c := range map[string]struct {
+		header http.Header
+		want   int
+	}{
+		"nobody":    {http.Header{}, http.StatusUnauthorized},
+		"a guess":   {http.Header{"Authorization": {"Bearer x"}}, http.StatusUnauthorized},
+		"two":       {http.Header{"Authorization": {"Bearer " + app.token, "Bearer x"}}, http.StatusUnauthorized},
+		"a page":    {http.Header{"Authorization": {"Bearer " + app.token}, "Origin": {"https://evil.example"}}, 403},
+		"a rebound": {http.Header{"Authorization": {"Bearer " + app.token}, "Host": {"evil.example"}}, 421},
+	} {
+		_, resp, err := websocket.DefaultDialer.DialContext(t.Context(), address, c.header)
+		if err == nil || resp == nil || resp.StatusCode != c.want {
+			t.Errorf("%s: %v, %v", name, resp, err)
+		}
+	}
+	if _, resp, err := websocket.DefaultDialer.DialContext(t.Context(), address+"?token="+app.token, nil); err == nil ||
+		resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a token in the address: %v", err)
+	}
+	conn := app.dial()
+	if _, err := operate.RevokeToken.Call(t.Context(), a.Caller(), operate.TokenName{Name: "app"}); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+	_, _, err := conn.ReadMessage()
+	if !websocket.IsCloseError(err, websocket.ClosePolicyViolation) {
+		t.Errorf("a revoked token: %v", err)
+	}
+}
+
+func TestASocketSeesTheRunsOfOtherChannels(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	conn := newAPI(t, a, "reader", "read").dial()
+	tell(t, conn, map[string]any{"type": "subscribe", "sessionId": "main:cli:local:home"})
+	tell(t, conn, map[string]any{"type": "nonsense"})
+	readTo(t, conn, "error")
+	in := channels.Incoming{ID: "m1", Chat: "home", SenderID: "7", Parts: corebot.TextPart("hello there")}
+	if _, err := a.Accept(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := readTo(t, conn, "history_updated"); said == "" {
+		t.Error("it sees nothing")
+	}
+}

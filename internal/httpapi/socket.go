@@ -1,0 +1,262 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// Bounds of a socket.
+const (
+	socketPath       = "/ws"
+	maxFrame         = 1 << 20
+	socketWrite      = 10 * time.Second // for a reader to take one message
+	socketPing       = 30 * time.Second
+	maxSubscriptions = 50
+	maxPending       = 20   // messages that were sent on one socket and have not ended
+	rememberedEnds   = 1000 // of messages whose end the socket was told
+)
+
+// socketToken begins the subprotocol that carries a token, for callers that cannot set headers.
+const socketToken = "bearer."
+
+var upgrader = websocket.Upgrader{
+	ReadBufferSize: 1 << 10, WriteBufferSize: 1 << 10, HandshakeTimeout: 5 * time.Second,
+	Subprotocols: []string{"corebot"},
+	CheckOrigin:  func(*http.Request) bool { return true }, // every request was checked already
+}
+
+// request is what a client says.
+type socketRequest struct {
+	Type       string `json:"type"` // send, subscribe, resume, unsubscribe
+	AgentID    string `json:"agentId"`
+	SessionKey string `json:"sessionKey"`
+	SessionID  string `json:"sessionId"` // the key of a chat, in the place of sessionKey
+	ID         string `json:"id"`        // send: of the message
+	Message    string `json:"message"`
+	After      int64  `json:"after"` // resume: the seq of the last event that the client has
+}
+
+// socketEvent is what a client is told.
+type socketEvent struct {
+	Type      string    `json:"type"`
+	Seq       int64     `json:"seq,omitempty"`
+	AgentID   string    `json:"agentId,omitempty"`
+	SessionID string    `json:"sessionId,omitempty"`
+	MessageID string    `json:"messageId,omitempty"`
+	Data      *string   `json:"data,omitempty"`     // text
+	ToolName  string    `json:"toolName,omitempty"` // tool_start, tool_end
+	IsError   bool      `json:"isError,omitempty"`
+	Meta      *doneMeta `json:"meta,omitempty"`    // done
+	Message   string    `json:"message,omitempty"` // error
+}
+
+type doneMeta struct {
+	DurationMS int64 `json:"durationMs"`
+}
+
+// chatFeed is a chat that a socket follows.
+type chatFeed struct {
+	*live.Follower
+	key        corebot.Key
+	subscribed bool // all runs are told; otherwise those of messages that the socket sent
+}
+
+// end is the end of a message that the socket has sent.
+type socketEnd struct {
+	id   string
+	key  corebot.Key
+	text string
+	err  error
+}
+
+// socket is one connection. One goroutine reads it, and one does all else.
+type socket struct {
+	*call
+	conn     *websocket.Conn
+	ctx      context.Context
+	wake     chan struct{}
+	requests chan socketRequest
+	ends     chan socketEnd
+	feeds    map[corebot.Key]*chatFeed
+	pending  map[string]time.Time // by id: when it was sent
+	streamed map[string]string    // by message: the text since the last reset
+	began    map[string]time.Time
+	over     map[string]bool
+}
+
+// serveSocket turns a request into a socket.
+func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "" {
+		for word := range strings.SplitSeq(r.Header.Get("Sec-WebSocket-Protocol"), ",") {
+			if secret, is := strings.CutPrefix(strings.TrimSpace(word), socketToken); is {
+				r.Header.Set("Authorization", "Bearer "+secret)
+			}
+		}
+	}
+	token, refused := s.admit(r.Context(), r, corebot.ScopeRead, corebot.ScopeSend)
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	c := &call{server: s, request: r, writer: w, token: token}
+	h, err := c.hold(context.WithoutCancel(r.Context()))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	defer h.close()
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil { // it has answered
+		return
+	}
+	defer conn.Close() //nolint:errcheck // nobody is left to be told
+	k := &socket{
+		call: c, conn: conn, ctx: h.ctx, wake: make(chan struct{}, 1), requests: make(chan socketRequest),
+		ends: make(chan socketEnd, maxPending), feeds: map[corebot.Key]*chatFeed{}, pending: map[string]time.Time{},
+		streamed: map[string]string{}, began: map[string]time.Time{}, over: map[string]bool{},
+	}
+	go k.read(h.end)
+	k.run()
+	for _, f := range k.feeds {
+		f.Stop()
+	}
+	h.end(nil)
+}
+
+// errGone ends a socket whose client has gone.
+var errGone = errors.New("the client has gone")
+
+// read hands on what the client says, until it says something unreadable or goes.
+func (k *socket) read(end context.CancelCauseFunc) {
+	k.conn.SetReadLimit(maxFrame)
+	alive := func(string) error { return k.conn.SetReadDeadline(time.Now().Add(3 * socketPing)) }
+	k.conn.SetPongHandler(alive)
+	for {
+		_ = alive("") // a connection without deadlines fails at its next read
+		_, text, err := k.conn.ReadMessage()
+		if err != nil {
+			end(errGone)
+			return
+		}
+		var q socketRequest
+		if json.Unmarshal(text, &q) != nil {
+			q = socketRequest{Type: "unreadable"}
+		}
+		select {
+		case k.requests <- q:
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// run tells the client what happens until the socket ends. A client that does not read is cut off.
+func (k *socket) run() {
+	ping := time.NewTicker(socketPing)
+	defer ping.Stop()
+	for ok := true; ok; {
+		select {
+		case q := <-k.requests:
+			ok = k.handle(q)
+		case <-k.wake:
+			ok = k.events()
+		case e := <-k.ends:
+			ok = k.events() && k.ended(e) // its text came before its end
+		case <-ping.C:
+			ok = k.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(socketWrite)) == nil
+		case <-k.ctx.Done():
+			why := context.Cause(k.ctx)
+			code := websocket.CloseGoingAway
+			if errors.Is(why, errTokenEnded) {
+				code = websocket.ClosePolicyViolation
+			}
+			_ = k.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why.Error()),
+				time.Now().Add(time.Second))
+			return
+		}
+	}
+}
+
+// tell writes one event.
+func (k *socket) tell(e socketEvent) bool {
+	text, err := encode(e)
+	if err != nil || k.conn.SetWriteDeadline(time.Now().Add(socketWrite)) != nil {
+		return false
+	}
+	return k.conn.WriteMessage(websocket.TextMessage, []byte(k.server.opts.Redact(string(text)))) == nil
+}
+
+func (k *socket) refuse(q socketRequest, err error) bool {
+	p := problemOf(err)
+	return k.tell(socketEvent{Type: "error", AgentID: q.AgentID, MessageID: q.ID, Message: p.Detail})
+}
+
+func (k *socket) handle(q socketRequest) bool {
+	switch q.Type {
+	case "send":
+		return k.send(q)
+	case "subscribe", "resume":
+		key, err := k.session(q.AgentID, q.SessionKey, q.SessionID)
+		if err != nil {
+			return k.refuse(q, err)
+		}
+		if q.Type == "subscribe" {
+			q.After = 0
+		}
+		return k.subscribe(q, key)
+	case "unsubscribe":
+		for key, f := range k.feeds {
+			if q.AgentID == "" || key.Agent == q.AgentID && (key.Chat == q.SessionKey || key.String() == q.SessionID) {
+				f.subscribed = false
+			}
+		}
+		k.prune()
+		return true
+	}
+	return k.refuse(q, malformed("", "want an object with the type send, subscribe, resume or unsubscribe"))
+}
+
+// follow follows a chat, if the socket does not yet.
+func (k *socket) follow(key corebot.Key, after int64) (f *chatFeed, gap bool, err error) {
+	if f = k.feeds[key]; f != nil && after == 0 {
+		return f, false, nil
+	}
+	if len(k.feeds) >= maxSubscriptions+maxPending {
+		return nil, false, malformed("unsubscribe from some", "this socket follows %d chats already", len(k.feeds))
+	}
+	if f != nil {
+		f.Stop()
+	}
+	f = &chatFeed{key: key}
+	f.Follower, gap = k.server.opts.Live.Follow(key, after, k.wake)
+	k.feeds[key] = f
+	return f, gap, nil
+}
+
+func (k *socket) subscribe(q socketRequest, key corebot.Key) bool {
+	f, gap, err := k.follow(key, q.After)
+	if err != nil {
+		return k.refuse(q, err)
+	}
+	f.subscribed = true
+	if gap && !k.updated(f) {
+		return false
+	}
+	return k.events()
+}
+
+// updated has the client read the history: it has missed something, or there is more.
+func (k *socket) updated(f *chatFeed) bool {
+	return k.tell(socketEvent{
+		Type: "history_updated", Seq: f.Seq(), AgentID: f.key.Agent, SessionID: f.key.String(),
+	})
+}

@@ -1,0 +1,192 @@
+package httpapi
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// send publishes a message, and tells the client of its run until the message has ended.
+func (k *socket) send(q socketRequest) bool {
+	key, err := k.server.chat(q.AgentID, q.SessionKey)
+	if err == nil && q.SessionID != "" {
+		if key, err = corebot.ParseKey(q.SessionID); err == nil && (key.Channel != corebot.APIChannel ||
+			key.Account != "" || key.Thread != "" || key.Agent != q.AgentID) {
+			err = malformed("leave sessionId out", "sessionId is no chat of the API and this agent")
+		}
+	}
+	switch {
+	case err != nil:
+	case !k.token.MaySend(key.Chat):
+		err = mayNotSend(k.token, key.Chat)
+	case q.Message == "":
+		err = malformed("say something", "message is missing or empty")
+	case len(k.pending) >= maxPending:
+		err = malformed("wait for the ends of some", "%d messages of this socket have not ended", maxPending)
+	}
+	if err != nil {
+		return k.refuse(q, err)
+	}
+	if _, _, err = k.follow(key, 0); err != nil {
+		return k.refuse(q, err)
+	}
+	o := outgoing{call: k.call, key: key, id: cmp.Or(q.ID, randomID()), text: q.Message}
+	k.pending[o.id] = time.Now()
+	go o.sendTo(k)
+	return true
+}
+
+// sendTo publishes a message for a socket, and waits for its end.
+func (o outgoing) sendTo(k *socket) {
+	end := socketEnd{id: o.id, key: o.key}
+	o.wait = 24 * time.Hour // or until the socket ends
+	out, err := o.untilEnded(k.ctx, sent{})
+	end.err = err
+	texts := make([]string, len(out.Messages))
+	for i, m := range out.Messages {
+		texts[i] = m.Content
+	}
+	end.text = strings.Join(texts, "\n")
+	select {
+	case k.ends <- end:
+	case <-k.ctx.Done():
+	}
+}
+
+// ended tells the end of a message that the socket has sent.
+func (k *socket) ended(e socketEnd) bool {
+	sent := k.pending[e.id]
+	delete(k.pending, e.id)
+	defer k.prune()
+	f := k.feeds[e.key]
+	if e.err != nil {
+		return k.refuse(socketRequest{AgentID: e.key.Agent, ID: e.id}, e.err)
+	}
+	if f == nil || k.over[e.id] {
+		return true
+	}
+	return k.finish(f, e.id, e.text, sent)
+}
+
+// finish tells what was not streamed of an answer, and that the run is over.
+func (k *socket) finish(f *chatFeed, id, text string, began time.Time) bool {
+	streamed := k.streamed[id]
+	delete(k.streamed, id)
+	delete(k.began, id)
+	if len(k.over) >= rememberedEnds {
+		clear(k.over)
+	}
+	k.over[id] = true
+	of := socketEvent{AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: id, Seq: f.Seq()}
+	rest, streams := strings.CutPrefix(text, streamed)
+	if !streams && streamed != "" {
+		reset := of
+		reset.Type = "reset"
+		if rest = text; text != "" && !k.tell(reset) {
+			return false
+		}
+	}
+	if rest != "" {
+		told := of
+		told.Type, told.Data = "text", &rest
+		if !k.tell(told) {
+			return false
+		}
+	}
+	of.Type, of.Meta = "done", &doneMeta{max(0, time.Since(began).Milliseconds())}
+	return k.tell(of) && (!f.subscribed || k.updated(f))
+}
+
+// prune stops to follow chats of which nobody wants to know any more.
+func (k *socket) prune() {
+	for key, f := range k.feeds {
+		if !f.subscribed && len(k.pending) == 0 {
+			f.Stop()
+			delete(k.feeds, key)
+		}
+	}
+}
+
+// events tells what has happened in the chats.
+func (k *socket) events() bool {
+	for _, f := range k.feeds {
+		events, gap := f.Next()
+		if gap && !k.updated(f) {
+			return false
+		}
+		for i := 0; i < len(events); i++ {
+			e := events[i]
+			for e.Kind == live.Text && i+1 < len(events) && events[i+1].Kind == live.Text &&
+				events[i+1].MessageID == e.MessageID { // many small pieces are one message
+				i++
+				e.Text, e.Seq = e.Text+events[i].Text, events[i].Seq
+			}
+			if _, own := k.pending[e.MessageID]; (f.subscribed || own) && !k.event(f, e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// event tells one event.
+func (k *socket) event(f *chatFeed, e live.Numbered) bool {
+	out := socketEvent{Seq: e.Seq, AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: e.MessageID}
+	switch e.Kind {
+	case live.TurnStarted:
+		if len(k.began) >= rememberedEnds {
+			clear(k.began)
+			clear(k.streamed)
+		}
+		k.began[e.MessageID] = e.At
+		delete(k.over, e.MessageID)
+		return true
+	case live.Text:
+		k.streamed[e.MessageID] += e.Text
+		out.Type, out.Data = "text", &e.Text
+	case live.TextReset:
+		if k.streamed[e.MessageID] == "" {
+			return true
+		}
+		delete(k.streamed, e.MessageID)
+		out.Type = "reset"
+	case live.ToolStarted:
+		out.Type, out.ToolName = "tool_start", e.Tool
+	case live.ToolEnded:
+		out.Type, out.ToolName = "tool_end", e.Tool
+		out.IsError = e.Text != string(corebot.OutcomeSuccess) && e.Text != live.Waiting
+	case live.TurnEnded:
+		return k.turnEnded(f, e)
+	default:
+		return true
+	}
+	return k.tell(out)
+}
+
+// turnEnded tells the end of a run, unless the message goes on later. The end of a message that the socket has sent is
+// told when all its answers are known.
+func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
+	if _, own := k.pending[e.MessageID]; own || k.over[e.MessageID] {
+		return true
+	}
+	switch e.Text {
+	case "retrying", "parked", live.Waiting:
+		return k.updated(f)
+	}
+	text := k.streamed[e.MessageID]
+	if f.key.Channel == corebot.APIChannel {
+		found, err := k.server.opts.Talk.Answers(k.ctx, f.key, e.MessageID, 0, maxAnswers)
+		if err != nil {
+			return k.refuse(socketRequest{AgentID: f.key.Agent, ID: e.MessageID}, err)
+		}
+		texts := make([]string, len(found))
+		for i, p := range found {
+			texts[i] = p.Text()
+		}
+		text = strings.Join(texts, "\n")
+	}
+	return k.finish(f, e.MessageID, text, cmp.Or(k.began[e.MessageID], e.At))
+}

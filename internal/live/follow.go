@@ -1,0 +1,154 @@
+package live
+
+import (
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+)
+
+// Bounds of what is kept for followers who come back. A conversation that nobody has followed for ringTime is dropped
+// at its next event, and the longest idle one when there are more than maxRings.
+const (
+	ringEvents = 256
+	ringBytes  = 64 << 10
+	maxRings   = 1024
+	ringTime   = 5 * time.Minute
+)
+
+// Numbered is an event with its number in its conversation. Numbers rise, and have no gaps while the conversation is
+// kept. They begin with the time, so that no earlier numbers of the conversation come again after a restart.
+type Numbered struct {
+	Seq int64
+	Event
+}
+
+// ring is the newest events of a conversation.
+type ring struct {
+	mu        sync.Mutex
+	events    []Numbered
+	bytes     int
+	last      int64 // the newest number
+	followers map[*Follower]struct{}
+	idle      time.Time // since when nobody follows; zero: somebody does
+}
+
+func newRing(now time.Time) *ring {
+	return &ring{last: now.UnixMilli() << 10, followers: map[*Follower]struct{}{}}
+}
+
+// add keeps an event and wakes the followers. It says whether the ring is still wanted.
+func (r *ring) add(e Event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.idle.IsZero() && time.Since(r.idle) > ringTime {
+		return false
+	}
+	r.last++
+	r.events = append(r.events, Numbered{r.last, e})
+	r.bytes += len(e.Text)
+	for len(r.events) > ringEvents || r.bytes > ringBytes && len(r.events) > 1 {
+		r.bytes -= len(r.events[0].Text)
+		r.events[0] = Numbered{}
+		r.events = r.events[1:]
+	}
+	for f := range r.followers {
+		select {
+		case f.wake <- struct{}{}:
+		default: // a wake that was not taken yet stands for this event, too
+		}
+	}
+	return true
+}
+
+// Follower reads the events of a conversation at its own pace. It holds nobody up: what it has not read in time is
+// gone, and it is told so.
+type Follower struct {
+	ring *ring
+	wake chan<- struct{}
+	seq  int64 // the last that it has read
+}
+
+// Follow reads a conversation behind a number, or with zero from now on. Something is sent on wake, without blocking,
+// when there may be more to read. gap says that events behind the number are lost, or may be.
+func (h *Hub) Follow(k corebot.Key, after int64, wake chan<- struct{}) (f *Follower, gap bool) {
+	h.mu.Lock()
+	r := h.rings[k]
+	if r == nil {
+		if h.rings == nil {
+			h.rings = map[corebot.Key]*ring{}
+		}
+		h.makeRoom()
+		r = newRing(time.Now())
+		h.rings[k] = r
+	}
+	defer h.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f = &Follower{r, wake, r.last}
+	r.followers[f], r.idle = struct{}{}, time.Time{}
+	if after == 0 {
+		return f, false
+	}
+	if after > r.last || after < r.last-int64(len(r.events)) {
+		return f, true
+	}
+	f.seq = after
+	return f, false
+}
+
+// makeRoom drops the ring that nobody has followed for longest, if there are too many.
+func (h *Hub) makeRoom() {
+	if len(h.rings) < maxRings {
+		return
+	}
+	var oldest corebot.Key
+	var since time.Time
+	for k, r := range h.rings {
+		r.mu.Lock()
+		idle := r.idle
+		r.mu.Unlock()
+		if !idle.IsZero() && (since.IsZero() || idle.Before(since)) {
+			oldest, since = k, idle
+		}
+	}
+	if !since.IsZero() {
+		delete(h.rings, oldest)
+	}
+}
+
+// dropRing forgets a ring that is no longer wanted.
+func (h *Hub) dropRing(k corebot.Key, r *ring) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.rings[k] == r && len(r.followers) == 0 {
+		delete(h.rings, k)
+	}
+}
+
+// Next gives what has come since, and whether some of it was lost.
+func (f *Follower) Next() (events []Numbered, gap bool) {
+	r := f.ring
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	behind := r.last - f.seq
+	gap = behind > int64(len(r.events))
+	events = append(events, r.events[len(r.events)-int(min(behind, int64(len(r.events)))):]...)
+	f.seq = r.last
+	return events, gap
+}
+
+// Seq is the number of the last event that was read.
+func (f *Follower) Seq() int64 { return f.seq }
+
+// Stop ends the reading. The events are kept for a while, for a follower who comes back.
+func (f *Follower) Stop() {
+	f.ring.mu.Lock()
+	defer f.ring.mu.Unlock()
+	delete(f.ring.followers, f)
+	if len(f.ring.followers) == 0 {
+		f.ring.idle = time.Now()
+	}
+}
