@@ -191,6 +191,11 @@ func (a *App) openDoor(r prometheus.Registerer) error {
 	if err != nil {
 		return err
 	}
+	for _, x := range a.accounts() {
+		if x.off && !x.kind.People { // nothing comes in there: the door needs no series for it
+			delete(may.Accounts, x.Account)
+		}
+	}
 	a.door, err = channels.NewFrontDoor(a.Bus, a.router, may, channels.DoorOptions{
 		Routing: a.routing(), Agents: a.agentIDs(), MaxAge: a.config.Channels.MaxAge,
 		Trail: storage.NewAudit(a.Store), Files: a.files, Log: a.log, Metrics: r,
