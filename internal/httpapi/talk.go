@@ -212,11 +212,12 @@ func (o outgoing) untilEnded(ctx context.Context, out sent) (sent, error) {
 
 // collect looks for answers to the message.
 func (o outgoing) collect(ctx context.Context, out *sent, after int64) error {
-	found, err := o.server.opts.Talk.Answers(ctx, o.key, o.id, after, maxAnswers)
+	// Its end is looked at first: one commit ends a message and stores the answers, which are there once it has ended.
+	life, err := o.life(ctx)
 	if err != nil {
 		return err
 	}
-	life, err := o.life(ctx)
+	found, err := o.server.opts.Talk.Answers(ctx, o.key, o.id, after, maxAnswers)
 	if err != nil {
 		return err
 	}
