@@ -50,6 +50,7 @@
 -- has 0080_tokens.sql
 -- has 0083_detached.sql
 -- has 0087_attached_files.sql
+-- has 0091_sending_tokens.sql
 -- has 0094_memory_scopes.sql
 -- has 0095_facts.sql
 -- has 0097_forget.sql
@@ -567,7 +568,7 @@ CREATE TABLE tokens (
   expires_at INTEGER NOT NULL, -- 0: never
   used_at    INTEGER NOT NULL DEFAULT 0, -- to the minute; 0: never
   revoked_at INTEGER NOT NULL DEFAULT 0 -- 0: it is in force
-) STRICT;
+, sender TEXT NOT NULL DEFAULT '', chats TEXT NOT NULL DEFAULT '[]') STRICT;
 CREATE UNIQUE INDEX tokens_in_force ON tokens (name) WHERE revoked_at = 0;
 CREATE INDEX approvals_asked ON approvals (asked_life, asked_run, asked_position) WHERE asked_life <> 0;
 CREATE TABLE attached_files (
@@ -708,11 +709,12 @@ INSERT INTO goose_db_version VALUES (50, 73, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (52, 83, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (53, 87, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (54, 94, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (55, 95, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (56, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (54, 91, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (55, 94, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (56, 95, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (57, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 56);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 57);
