@@ -57,7 +57,8 @@ func eventComesBack(s *suite) {
 	if !got.At.Equal(at) || got.ID == 0 {
 		s.t.Errorf("event %d is of %v, and was written at %v", got.ID, got.At, at)
 	}
-	got.ID, got.At = want.ID, want.At
+	s.equal("the seal", got.Seal, corebot.SealArgs(got.Seal.Salt, want.Args))
+	got.ID, got.At, got.Seal = want.ID, want.At, want.Seal
 	s.equal("the event", got, want)
 }
 
