@@ -69,6 +69,20 @@ func (w *Wire) Do(ctx context.Context, what string, r *http.Request) (a Answered
 	return a, nil
 }
 
+// Open asks for a file and gives it piece by piece. Every answer but 200 is an error, a redirect too. The context bounds
+// all of it.
+func (w *Wire) Open(ctx context.Context, what string, r *http.Request) (io.ReadCloser, error) {
+	response, err := w.client.Do(r.WithContext(ctx))
+	if err != nil {
+		return nil, w.broken(what, err, true)
+	}
+	if response.StatusCode != http.StatusOK {
+		_ = response.Body.Close() // it was not the file
+		return nil, fmt.Errorf("%s refused %s: %s", w.Platform, what, http.StatusText(response.StatusCode))
+	}
+	return response.Body, nil
+}
+
 // Strange is the error of an answer that is not the platform's: of a proxy, or of something else at the address.
 func (w *Wire) Strange(what string, status int, err error) error {
 	failed := fmt.Errorf("%s was answered by something that is not %s: %s", what, w.Platform, http.StatusText(status))

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"io"
 	"mime"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/net/html/charset"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/runes"
 )
 
@@ -26,7 +28,8 @@ const (
 type content struct {
 	plain, page string
 	files       []corebot.Part
-	left        int // parts that were not looked at, or not named
+	bytes       []channels.Attached // of the files that are whole
+	left        int                 // parts that were not looked at, or not named
 	status      string
 }
 
@@ -64,7 +67,7 @@ func (r *reader) part(contentType, encoding, disposition string, body io.Reader,
 	case media == "message/delivery-status" || media == "text/rfc822-headers":
 		r.status += r.decoded(body, encoding, "") + "\n"
 	case how == "attachment" || name != "" || !strings.HasPrefix(media, "text/"):
-		r.file(media, name)
+		r.file(media, name, body, encoding)
 	case media == "text/html":
 		r.page = joined(r.page, r.decoded(body, encoding, params["charset"]))
 	default:
@@ -84,8 +87,8 @@ func (r *reader) each(parts *multipart.Reader, depth int) {
 	r.left++
 }
 
-// file notes an attachment. Its bytes are not kept.
-func (r *reader) file(media, name string) {
+// file notes an attachment with its bytes. A damaged one has none.
+func (r *reader) file(media, name string, body io.Reader, encoding string) {
 	if len(r.files) == maxFiles {
 		r.left++
 		return
@@ -103,6 +106,26 @@ func (r *reader) file(media, name string) {
 	r.files = append(r.files, corebot.Part{
 		Type: kind, Name: runes.Head(name, maxName), MediaType: runes.Head(clean(media), maxName),
 	})
+	data, err := io.ReadAll(unwrapped(body, encoding)) // the whole mail is bounded, and so is this
+	if err == nil && len(data) > 0 {
+		r.bytes = append(r.bytes, channels.Attached{
+			Part:  len(r.files) - 1,
+			Fetch: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
+		})
+	} else {
+		r.files[len(r.files)-1].Text = "it came damaged"
+	}
+}
+
+// unwrapped undoes the encoding of a part.
+func unwrapped(body io.Reader, encoding string) io.Reader {
+	switch word1(encoding) {
+	case "base64":
+		return base64.NewDecoder(base64.StdEncoding, body)
+	case "quoted-printable":
+		return quotedprintable.NewReader(body)
+	}
+	return body
 }
 
 func joined(all, more string) string {
@@ -117,12 +140,7 @@ func joined(all, more string) string {
 
 // decoded is the text of a part, in UTF-8. A charset that nobody knows is taken for UTF-8.
 func (r *reader) decoded(body io.Reader, encoding, label string) string {
-	switch word1(encoding) {
-	case "base64":
-		body = base64.NewDecoder(base64.StdEncoding, body)
-	case "quoted-printable":
-		body = quotedprintable.NewReader(body)
-	}
+	body = unwrapped(body, encoding)
 	raw, _ := io.ReadAll(io.LimitReader(body, 4*maxText)) // what is damaged ends early
 	if e, name := charset.Lookup(label); e != nil && name != "utf-8" {
 		if text, err := e.NewDecoder().Bytes(raw); err == nil {

@@ -19,6 +19,7 @@
 //	- A mail that cannot be read holds up none behind it. Time and memory are bounded for every mail.
 //	- The password stands in no error and in no line of the log.
 //
-// Limits: the first [maxMail] bytes of a mail are read. The bytes of attachments are not kept. A server that files its
-// own copies, or rewrites a Message-ID, cannot be asked exactly: see [Settings.SentCopy].
+// Limits: the first [maxMail] bytes of a mail are read. An attachment that does not end in them is named, and its bytes
+// are not kept. A server that files its own copies, or rewrites a Message-ID, cannot be asked exactly: see
+// [Settings.SentCopy].
 package mail

@@ -168,5 +168,5 @@ func (c *Channel) content(h header, body []byte, got fetched, in *channels.Incom
 	if text = strings.TrimSpace(text); text != "" {
 		in.Parts = corebot.TextPart(text)
 	}
-	in.Parts = append(in.Parts, said.files...)
+	in.Parts, in.Files = append(in.Parts, said.files...), said.bytes
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,6 +24,8 @@ type client struct {
 	token string
 	wire  *channels.Wire
 }
+
+const apiPath = "/_matrix/client/v3/"
 
 // request is one call of the API.
 type request struct {
@@ -101,6 +104,22 @@ var (
 		"has no rights"),
 		"invite the account into the room, or give it the right to send messages there")
 )
+
+// open gets the bytes of a file. Older homeservers know the older of the two paths alone.
+func (c *client) open(ctx context.Context, server, id string) (content io.ReadCloser, err error) {
+	for _, path := range []string{"_matrix/client/v1/media/download/", "_matrix/media/v3/download/"} {
+		address := strings.TrimSuffix(c.base, apiPath) + "/" + path + url.PathEscape(server) + "/" + url.PathEscape(id)
+		r, e := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if e != nil {
+			return nil, c.wire.Hidden(e)
+		}
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		if content, err = c.wire.Open(ctx, "a file", r); err == nil || ctx.Err() != nil {
+			return content, err
+		}
+	}
+	return nil, err
+}
 
 // call makes one request. Its error is a [*corebot.Failure].
 func call[T any](ctx context.Context, c *client, ask request) (result T, err error) {

@@ -115,6 +115,7 @@ type content struct {
 	Body     string  `json:"body"`
 	HTML     string  `json:"formatted_body"`
 	FileName string  `json:"filename"`
+	URL      string  `json:"url"` // of a file: mxc://SERVER/ID; an encrypted one has none
 	Geo      string  `json:"geo_uri"`
 	Redacts  string  `json:"redacts"` // of a redaction, in newer rooms
 	Sent     *string `json:"com.github.corebot.sent"`

@@ -102,7 +102,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	return &Channel{
 		client: client{
-			base: strings.TrimRight(s.Homeserver, "/") + "/_matrix/client/v3/", token: s.Token,
+			base: strings.TrimRight(s.Homeserver, "/") + apiPath, token: s.Token,
 			wire: channels.NewWire("the homeserver", "channels.matrix.ACCOUNT.homeserver", s.Token),
 		},
 		poll: s.Poll, site: site,

@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -156,10 +157,25 @@ func (r *reading) message(ctx context.Context) (means bool, err error) {
 		}
 	}
 	r.in.Parts = r.parts(c, spoken.text)
+	if len(corebot.Attachments(r.in.Parts)) == 1 {
+		if server, id, ok := mediaOf(c.URL); ok {
+			r.in.Files = []channels.Attached{{Fetch: func(ctx context.Context) (io.ReadCloser, error) {
+				return r.c.client.open(ctx, server, id)
+			}}}
+		}
+	}
 	return len(r.in.Parts) > 0, nil
 }
 
-// parts are the content of a message: its text, and what stands beside it. The bytes of files are not fetched.
+// mediaOf reads the address of a file. The homeserver of the account gets the file from the server that is named, so
+// Corebot asks its own homeserver alone.
+func mediaOf(address string) (server, id string, ok bool) {
+	rest, is := strings.CutPrefix(address, "mxc://")
+	server, id, ok = strings.Cut(rest, "/")
+	return server, id, is && ok && server != "" && id != "" && len(rest) <= maxName && !strings.ContainsAny(id, "/?#")
+}
+
+// parts are the content of a message: its text, and what stands beside it.
 func (r *reading) parts(c content, text string) (parts []corebot.Part) {
 	file := corebot.PartType("")
 	switch {

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +21,9 @@ import (
 
 // client makes requests to the Bot API.
 type client struct {
-	base string // with the token
-	wire *channels.Wire
+	base  string // with the token
+	files string // where files are, with the token
+	wire  *channels.Wire
 }
 
 // maxReason bounds what is kept of the platform's words, in bytes.
@@ -97,6 +101,31 @@ func call[T any](ctx context.Context, c *client, method string, args map[string]
 	return a.Result, nil
 }
 
+// open gets the bytes of a file that somebody sent. The platform says where the file is, below its own address. Bots
+// get files of up to 20 MB.
+func (c *client) open(f *file) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		at, err := call[struct {
+			Path string `json:"file_path"`
+		}](ctx, c, "getFile", map[string]any{"file_id": f.ID})
+		if err != nil {
+			return nil, err
+		}
+		if !filepath.IsLocal(at.Path) { // of a server of the Bot API that keeps files on its own disk
+			return nil, errors.New("the Bot API gives no path of a file")
+		}
+		path := strings.Split(at.Path, "/")
+		for i, p := range path {
+			path[i] = url.PathEscape(p)
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.files+strings.Join(path, "/"), nil)
+		if err != nil {
+			return nil, c.wire.Hidden(err)
+		}
+		return c.wire.Open(ctx, "a file", r)
+	}
+}
+
 // failure is the refusal with what it means for a message.
 func (a answer[T]) failure(method string) error {
 	r := &refusal{
@@ -128,6 +157,8 @@ type bot struct {
 	ID       int64  `json:"id"`
 	Username string `json:"username"`
 	ReadsAll bool   `json:"can_read_all_group_messages"`
+
+	files func(*file) func(context.Context) (io.ReadCloser, error) // gets the bytes of a file; nil: nothing does
 }
 
 type webhookInfo struct {
@@ -141,6 +172,7 @@ func (c *client) me(ctx context.Context) (bot, error) {
 	if err != nil {
 		return me, fmt.Errorf("ask Telegram who the bot is: %w", err)
 	}
+	me.files = c.open
 	return me, nil
 }
 

@@ -68,7 +68,13 @@ func (me bot) message(m *message) (in channels.Incoming, means bool) {
 		return in, false
 	}
 	in.Envelope.Mentioned = in.Envelope.Mentioned || said.mentioned
-	in.Parts = m.parts(said.text)
+	var files []*file
+	in.Parts, files = m.parts(said.text)
+	for i, f := range files {
+		if f.ID != "" && me.files != nil {
+			in.Files = append(in.Files, channels.Attached{Part: i, Fetch: me.files(f)})
+		}
+	}
 	return in, len(in.Parts) > 0
 }
 
@@ -179,7 +185,8 @@ const (
 const maxName = 255
 
 // parts are the content of a message: its text, and what stands beside it.
-func (m *message) parts(text string) (parts []corebot.Part) {
+// files has the file of each part that is no text.
+func (m *message) parts(text string) (parts []corebot.Part, files []*file) {
 	if first, _, _ := strings.Cut(text, " "); first == startCommand && m.Forward == nil {
 		text = helpCommand
 	}
@@ -198,9 +205,10 @@ func (m *message) parts(text string) (parts []corebot.Part) {
 		parts = append(parts, corebot.Part{
 			Type: kind, Name: runes.Head(f.Name, maxName), MediaType: runes.Head(media, maxName),
 		})
+		files = append(files, f)
 	}
-	if len(m.Photo) > 0 {
-		add(corebot.PartImage, &file{}, "image/jpeg")
+	if n := len(m.Photo); n > 0 { // the sizes of one photo, the largest last
+		add(corebot.PartImage, &file{ID: m.Photo[n-1].ID}, "image/jpeg")
 	}
 	if m.Animation == nil { // which is a document, too
 		add(corebot.PartFile, m.Document, "")
@@ -210,7 +218,7 @@ func (m *message) parts(text string) (parts []corebot.Part) {
 	add(corebot.PartFile, m.Video, "")
 	add(corebot.PartFile, m.VideoNote, "video/mp4")
 	add(corebot.PartFile, m.Animation, "")
-	return parts
+	return parts, files
 }
 
 // described says in words what a message has that is neither text nor a file.

@@ -86,8 +86,9 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	c := &Channel{
 		client: client{
-			base: strings.TrimRight(s.APIURL, "/") + "/bot" + s.Token + "/",
-			wire: channels.NewWire("the Bot API", "channels.telegram.ACCOUNT.api_url", s.Token),
+			base:  strings.TrimRight(s.APIURL, "/") + "/bot" + s.Token + "/",
+			files: strings.TrimRight(s.APIURL, "/") + "/file/bot" + s.Token + "/",
+			wire:  channels.NewWire("the Bot API", "channels.telegram.ACCOUNT.api_url", s.Token),
 		},
 		poll: s.Poll, site: site,
 	}

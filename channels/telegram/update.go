@@ -60,6 +60,7 @@ type entity struct {
 
 // file is a file of any kind.
 type file struct {
+	ID    string `json:"file_id"`
 	Name  string `json:"file_name"`
 	MIME  string `json:"mime_type"`
 	Emoji string `json:"emoji"` // of a sticker
@@ -87,14 +88,14 @@ type message struct {
 	Caption         string   `json:"caption"`
 	CaptionEntities []entity `json:"caption_entities"`
 
-	Photo     []struct{} `json:"photo"`
-	Document  *file      `json:"document"`
-	Audio     *file      `json:"audio"`
-	Voice     *file      `json:"voice"`
-	Video     *file      `json:"video"`
-	VideoNote *file      `json:"video_note"`
-	Animation *file      `json:"animation"`
-	Sticker   *file      `json:"sticker"`
+	Photo     []file `json:"photo"`
+	Document  *file  `json:"document"`
+	Audio     *file  `json:"audio"`
+	Voice     *file  `json:"voice"`
+	Video     *file  `json:"video"`
+	VideoNote *file  `json:"video_note"`
+	Animation *file  `json:"animation"`
+	Sticker   *file  `json:"sticker"`
 	Location  *struct {
 		Latitude  float64 `json:"latitude"`
 		Longitude float64 `json:"longitude"`

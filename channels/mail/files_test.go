@@ -1,0 +1,44 @@
+package mail
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestTheBytesOfAttachmentsAreReadAndADamagedOneSaysSo(t *testing.T) {
+	body := strings.ReplaceAll(`--x
+Content-Type: text/plain
+
+look
+--x
+Content-Type: text/plain; name="a.txt"
+Content-Transfer-Encoding: base64
+Content-Disposition: attachment
+
+aGVsbG8=
+--x
+Content-Type: image/png; name="../b.png"
+Content-Transfer-Encoding: base64
+Content-Disposition: attachment
+
+not!base64
+--x
+Content-Type: application/pdf
+Content-Transfer-Encoding: base64
+
+aGVsb`, "\n", "\r\n")
+	h, rest := split([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n" + body))
+	said := readBody(h, rest)
+	if len(said.files) != 3 || len(said.bytes) != 1 || said.bytes[0].Part != 0 || said.files[0].Text != "" ||
+		said.files[1].Text == "" || said.files[2].Text == "" || said.files[1].Name != "b.png" {
+		t.Fatalf("%+v %+v", said.files, said.bytes)
+	}
+	content, err := said.bytes[0].Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(content); string(text) != "hello" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+}
