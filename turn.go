@@ -113,7 +113,10 @@ const (
 	StepSummary StepKind = "summary" // a summary of older messages; only model and usage of the answer are kept
 	StepFacts   StepKind = "facts"   // facts that were found in older messages; likewise
 	StepMerge   StepKind = "merge"   // a message that the turn merged
-	StepPart    StepKind = "part"    // outbound: the receipt of a send
+	// StepTranscript is what somebody says in a recording. The text of the answer has the words, and its model made
+	// them. Without a model the text says why there are none.
+	StepTranscript StepKind = "transcript"
+	StepPart       StepKind = "part" // outbound: the receipt of a send
 )
 
 // StepState says how far a [Step] came.
@@ -132,7 +135,7 @@ type Step struct {
 	Position  int
 	Kind      StepKind
 	State     StepState
-	Answer    *Answer     // StepModel, StepSummary and StepFacts
+	Answer    *Answer     // StepModel, StepSummary, StepFacts and StepTranscript
 	Call      *ToolCall   // StepTool
 	Result    *ToolResult // StepTool, once done
 	Merged    *Merged     // StepMerge

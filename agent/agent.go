@@ -128,11 +128,13 @@ type Options struct {
 	Voice llm.Voice
 	// Untrusted names, by channel, what taints a turn from its start: its messages are written by whom nobody knows.
 	Untrusted map[string]string
-	Roots     roots.List        // the directories that tools reach beside the workspace
-	Files     Files             // gives files of messages a place among those of tools; nil: they have none
-	Jobs      corebot.JobBudget // of all child turns of a message together; zero: there are none
-	Live      *live.Hub
-	Metrics   prometheus.Registerer
+	// Transcriber hears recordings; nil: nobody does.
+	Transcriber Transcriber
+	Roots       roots.List        // the directories that tools reach beside the workspace
+	Files       Files             // gives files of messages a place among those of tools; nil: they have none
+	Jobs        corebot.JobBudget // of all child turns of a message together; zero: there are none
+	Live        *live.Hub
+	Metrics     prometheus.Registerer
 }
 
 // Agent makes turns.

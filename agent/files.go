@@ -2,9 +2,77 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/outside"
+	"github.com/corebot/corebot/internal/runes"
 )
+
+// Transcriber gives the words of a recording, and the model that heard them. Its error says in plain words why there
+// are none.
+type Transcriber interface {
+	Transcribe(ctx context.Context, k corebot.Key, recording corebot.Part) (words, model string, err error)
+}
+
+const (
+	maxTranscribed = 4        // recordings of one message
+	maxTranscript  = 64 << 10 // bytes of one
+)
+
+// transcribe gives recordings their words, as a text of the part. Each is a step of the journal, so that a later
+// attempt asks nobody again. A recording that is not transcribed says why.
+func (t *turn) transcribe(ctx context.Context, parts []corebot.Part) ([]corebot.Part, error) {
+	if t.opts.Transcriber == nil {
+		return parts, nil
+	}
+	done := 0
+	for i, p := range parts {
+		if p.Type != corebot.PartAudio || p.Hash == "" || done == maxTranscribed {
+			continue
+		}
+		if done++; done == 1 {
+			parts = slices.Clone(parts)
+		}
+		heard, there, err := t.transcript(ctx, p)
+		if err != nil || !there {
+			return parts, err
+		}
+		if parts[i].Text = "it was not transcribed: " + heard.Text; heard.Model != "" {
+			parts[i].Text = "the sender says in it: " + strconv.Quote(outside.Text(heard.Text))
+		}
+	}
+	return parts, nil
+}
+
+// transcript takes a transcript from the journal, or makes it. An earlier attempt that went past this place without one
+// keeps its journal: then there is none.
+func (t *turn) transcript(ctx context.Context, p corebot.Part) (heard corebot.Answer, there bool, err error) {
+	if s, ok := t.recorded(corebot.StepTranscript); ok {
+		return *s.Answer, true, nil
+	}
+	if t.position < len(t.delivery.Journal) {
+		return heard, false, nil
+	}
+	began := time.Now()
+	heard.Text, heard.Model, err = t.opts.Transcriber.Transcribe(ctx, t.delivery.Message.Key, p)
+	if err != nil {
+		heard = corebot.Answer{Text: err.Error()}
+	}
+	heard.Text = runes.Head(heard.Text, maxTranscript)
+	err = t.journal.Record(ctx, t.delivery, corebot.Step{
+		Position: t.position, Kind: corebot.StepTranscript, State: corebot.StepDone, Answer: &heard,
+		StartedAt: began, EndedAt: time.Now(),
+	})
+	if err != nil {
+		return heard, false, fmt.Errorf("journal a transcript: %w", err)
+	}
+	t.position++
+	return heard, true, nil
+}
 
 // Files gives the files of messages a place among the files that tools read.
 type Files interface {

@@ -81,6 +81,9 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.taintByPast()
 	m := t.delivery.Message
+	if m.Parts, err = t.transcribe(ctx, m.Parts); err != nil {
+		return err
+	}
 	t.messages = []llm.Message{
 		{Role: llm.User, Text: t.situation(ctx, undelivered, open)},
 		{

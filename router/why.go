@@ -197,6 +197,10 @@ func stepInWords(s corebot.Step) string {
 		return "facts were looked for in older messages"
 	case s.Kind == corebot.StepSummary && s.Answer != nil:
 		return "older messages were summarised"
+	case s.Kind == corebot.StepTranscript && s.Answer != nil && s.Answer.Model == "":
+		return "a recording was not transcribed: " + s.Answer.Text
+	case s.Kind == corebot.StepTranscript && s.Answer != nil:
+		return "a recording was transcribed" + named(s.Answer.Model)
 	case s.Kind == corebot.StepTool && s.Result != nil && s.Result.Later != 0:
 		return fmt.Sprintf("tool %s: the answer went on without it, and approval %d stayed open", s.Call.Tool,
 			s.Result.Later)

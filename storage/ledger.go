@@ -124,7 +124,7 @@ func encodeStep(s corebot.Step) (row stepRow, err error) {
 	row.Step = s
 	var request, result any
 	switch s.Kind {
-	case corebot.StepModel, corebot.StepSummary, corebot.StepFacts:
+	case corebot.StepModel, corebot.StepSummary, corebot.StepFacts, corebot.StepTranscript:
 		result = s.Answer
 	case corebot.StepTool:
 		request, result = s.Call, s.Result
@@ -194,7 +194,7 @@ func scanStep(s scanner) (step corebot.Step, err error) {
 	}
 	step.Kind, step.State = corebot.StepKind(kind), corebot.StepState(state)
 	switch step.Kind {
-	case corebot.StepModel, corebot.StepSummary, corebot.StepFacts:
+	case corebot.StepModel, corebot.StepSummary, corebot.StepFacts, corebot.StepTranscript:
 		err = decode(result, &step.Answer)
 	case corebot.StepTool:
 		if err = decode(request, &step.Call); err == nil {

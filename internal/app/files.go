@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/config"
@@ -165,6 +167,21 @@ func (p placer) copy(ctx context.Context, who corebot.Caller, path, hash string)
 		return fmt.Errorf("%w: %w", errNoRoom, err)
 	}
 	return err
+}
+
+// transcriber is the service of llm.transcription; nil: there is none.
+func (a *App) transcriber() agent.Transcriber {
+	c := a.config.LLM.Transcription
+	if c.BaseURL == "" {
+		return nil
+	}
+	return openai.NewTranscriber(openai.Transcription{
+		BaseURL: c.BaseURL, APIKey: c.APIKey.Reveal(), Model: c.Model, Timeout: c.Timeout, MaxBytes: c.MaxBytes,
+		Open: func(ctx context.Context, k corebot.Key, hash string) (io.ReadCloser, int64, error) {
+			f, ref, err := a.files.Open(ctx, k, hash)
+			return f, ref.Size, err
+		},
+	})
 }
 
 // sizeText is a number of bytes for people and models.

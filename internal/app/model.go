@@ -273,6 +273,7 @@ func (a *App) agentOptions(entry config.AgentEntry, chosen choice, r prometheus.
 	return agent.Options{
 		Untrusted:     a.untrusted(),
 		Files:         a.files.placer(a, entry.ID),
+		Transcriber:   a.transcriber(),
 		Roots:         a.disk.List(),
 		MaxIterations: c.MaxToolIterations, MaxTime: c.MaxTime, SessionIdle: c.SessionIdle,
 		ContextTokens: context, OutputTokens: chosen.settings.OutputTokens,

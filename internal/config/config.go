@@ -74,12 +74,22 @@ type LLM struct {
 	FirstByteTimeout time.Duration `mapstructure:"first_byte_timeout" reload:"yes" min:"1ns"`
 	IdleTimeout      time.Duration `mapstructure:"idle_timeout" reload:"yes" min:"1ns"`
 	Vision           bool          `mapstructure:"vision" reload:"yes"`
+	Transcription    Transcription `mapstructure:"transcription"`
 	Providers        Providers     `mapstructure:"providers" reload:"yes"`
 	Prices           string        `mapstructure:"prices" reload:"yes"`
 	BreakerFailures  int           `mapstructure:"breaker_failures" reload:"yes" min:"1"`
 	BreakerCoolDown  time.Duration `mapstructure:"breaker_cool_down" reload:"yes" min:"1s"`
 	ContextTokens    int           `mapstructure:"context_tokens" reload:"yes" min:"0"`
 	OutputTokens     int           `mapstructure:"output_tokens" reload:"yes" min:"1"`
+}
+
+// Transcription is the service that writes down what people say in recordings.
+type Transcription struct {
+	BaseURL  string        `mapstructure:"base_url"`
+	APIKey   Secret        `mapstructure:"api_key"`
+	Model    string        `mapstructure:"model"`
+	Timeout  time.Duration `mapstructure:"timeout" min:"1s"`
+	MaxBytes int64         `mapstructure:"max_bytes" min:"1"`
 }
 
 // Agent bounds a turn.
@@ -297,7 +307,8 @@ func Defaults() Config {
 		LLM: LLM{
 			Discover: true, Timeout: 10 * time.Minute, FirstByteTimeout: time.Minute, IdleTimeout: time.Minute,
 			BreakerFailures: 3, BreakerCoolDown: 15 * time.Second,
-			OutputTokens: 4_096,
+			OutputTokens:  4_096,
+			Transcription: Transcription{Model: "whisper-1", Timeout: time.Minute, MaxBytes: 25 << 20},
 		},
 		Agent: Agent{
 			MaxToolIterations: 24, MaxTime: 10 * time.Minute, Compaction: true,
