@@ -69,8 +69,8 @@ func (w *Wire) Do(ctx context.Context, what string, r *http.Request) (a Answered
 	return a, nil
 }
 
-// Open asks for a file and gives it piece by piece. Every answer but 200 is an error, a redirect too. The context bounds
-// all of it.
+// Open asks for a file and gives it piece by piece. Every answer but 200 is an error, a redirect too. The context
+// bounds all of it.
 func (w *Wire) Open(ctx context.Context, what string, r *http.Request) (io.ReadCloser, error) {
 	response, err := w.client.Do(r.WithContext(ctx))
 	if err != nil {
