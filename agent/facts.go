@@ -111,13 +111,19 @@ func (t *turn) learn(ctx context.Context, older []pastTurn) error {
 		},
 		StartedAt: started, EndedAt: time.Now(),
 	}
-	if err := t.facts.Learn(ctx, t.delivery, step, factsIn(answer.Text, said, t.who.Key)); err != nil {
+	facts := factsIn(answer.Text, said, t.who.Key, t.shared(older, said))
+	if err := t.facts.Learn(ctx, t.delivery, step, facts); err != nil {
 		return fmt.Errorf("store facts: %w", err)
 	}
 	fault.Point("facts", "stored")
 	t.position++
 	t.learned = true
 	return nil
+}
+
+// shared says whether others than the sender of some messages speak in the session, or hear it.
+func (t *turn) shared(older []pastTurn, said []corebot.HistoryEntry) bool {
+	return t.who.Overheard || !t.sources(older).OnlyOf(said[0].Sender)
 }
 
 // sayings are the messages of people in some turns, oldest first. Facts are looked for in nothing else: what tools and
@@ -209,12 +215,13 @@ func parseFacts(text string) []foundFact {
 // answer is not trusted:
 //
 //   - A fact belongs to the sender of its message, and its object stands in that message.
-//   - Its subject is the sender, or stands in the message too. A subject that is another person of the chat is dropped:
-//     nobody's words become a fact about somebody else.
+//   - Its subject is the sender, or stands in the message too. A subject that is another person of the chat is dropped.
+//     Where others speak, every subject but the sender is dropped, since nobody can tell who is meant. So nobody's
+//     words become a fact about somebody else.
 //   - If several people have spoken, or something was forwarded, one of them can have written the others' facts. All
 //     facts of the answer are tainted then.
 //   - Every fact is the chat's own.
-func factsIn(answer string, said []corebot.HistoryEntry, k corebot.Key) (facts []corebot.Fact) {
+func factsIn(answer string, said []corebot.HistoryEntry, k corebot.Key, shared bool) (facts []corebot.Fact) {
 	taint := taintOfSayings(said)
 	for _, found := range parseFacts(answer) {
 		if found.Message < 1 || found.Message > len(said) || len(found.Relation) > maxRelation {
@@ -225,7 +232,7 @@ func factsIn(answer string, said []corebot.HistoryEntry, k corebot.Key) (facts [
 		switch {
 		case strings.EqualFold(subject, "speaker"):
 			subject = speaker(e.Sender, e.Name)
-		case !standsIn(subject, e.Text()), namesAnother(subject, e, said):
+		case shared, !standsIn(subject, e.Text()), namesAnother(subject, e, said):
 			continue
 		}
 		f := corebot.Fact{

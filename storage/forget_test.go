@@ -62,6 +62,11 @@ func marked(t *testing.T, db *DB, chat, mark string, turns int) {
 		Key: k, MessageID: "m0", Principal: who, Path: mark, Data: []byte(big),
 	})
 	must(t, err)
+	must(t, NewFacts(db).Learn(t.Context(), corebot.Fact{
+		Key: k, Scope: corebot.FactsOfAgent, Subject: mark, Relation: "is", Object: mark, Sender: who, MessageID: "m0",
+	}, corebot.Fact{
+		Key: k, Scope: corebot.FactsOfChat, Subject: "it", Relation: "is", Object: mark, Sender: who, MessageID: "m0",
+	}))
 	for _, q := range []string{
 		`INSERT INTO summaries (chat_id, session, through, text, model, at) SELECT id, 1, 1, ?1, '', 1 FROM chats
 			WHERE chat = ?2`,
