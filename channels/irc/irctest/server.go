@@ -135,9 +135,12 @@ func (s *Server) raw(c *client, tags string, p Person, command, target, text str
 	c.send("%s:%s!~%s@%s %s %s :%s", begin, p.Nick, p.Nick, p.host(), command, target, text)
 }
 
+// comes is how long a bot can take to come. After several lost connections its supervisor pauses up to a minute.
+const comes = 2 * time.Minute
+
 // bot waits for a registered client that is in the channel, or anywhere.
 func (s *Server) bot(target string, then func(*client)) {
-	for began := time.Now(); time.Since(began) < 15*time.Second; time.Sleep(time.Millisecond) {
+	for began := time.Now(); time.Since(began) < comes; time.Sleep(time.Millisecond) {
 		s.mu.Lock()
 		for c := range s.conns {
 			if c.registered && (!strings.HasPrefix(target, "#") || c.joined[strings.ToLower(target)]) {
