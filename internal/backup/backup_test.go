@@ -212,7 +212,7 @@ func TestACheckFindsEveryKindOfDamage(t *testing.T) {
 		}, "is no backup: it has no manifest.json"},
 		"an empty manifest": {changes("", ""), "the manifest of"},
 		"a manifest that is cut off": {func(t *testing.T, dir string) {
-			must(t, os.Truncate(filepath.Join(dir, ManifestName), 900))
+			must(t, os.Truncate(filepath.Join(dir, ManifestName), 400))
 		}, "unexpected EOF"},
 		"a newer format":            {changes(`"format": 1`, `"format": 2`), "it has format 2"},
 		"a path out of the backup":  {changes(`workspace/empty`, `workspace/../../x`), "is no file of a backup"},
