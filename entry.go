@@ -36,6 +36,7 @@ const (
 	EntryServers   EntryKind = "mcp"       // the tools of an MCP server changed
 	EntryWord      EntryKind = "word"      // a program gave a word for which a turn waits, by the key of the wait
 	EntryToken     EntryKind = "api"       // a program used the HTTP API with a token
+	EntryConsole   EntryKind = "console"   // the owner of the home used the console
 	EntryItself    EntryKind = "corebot"   // Corebot itself, such as when an approval expired
 )
 

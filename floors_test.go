@@ -24,7 +24,7 @@ var floors = map[string]int{
 	"internal/app": 4, "internal/bench": 4, "internal/demo": 4,
 
 	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "mcp/*": 3, "channels/*": 3, "agent/llm/*": 3,
-	"scheduler/*": 3,
+	"scheduler/*": 3, "internal/console": 3,
 
 	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
 	"channels": 2, "channels/markup": 2, "scheduler": 2, "agent/skills/pack": 2, "internal/httpapi": 2,
@@ -91,7 +91,7 @@ var owners = map[string][]string{
 	},
 	"github.com/ledongthuc/pdf": {"internal/pdftext"},
 	"github.com/yuin/goldmark": {
-		"internal/markdown", "channels/cli/markdown", "channels/markup",
+		"internal/markdown", "channels/cli/markdown", "channels/markup", "internal/console",
 	},
 	"github.com/prometheus/client_golang/prometheus/promhttp": {"observability"},
 }

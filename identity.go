@@ -38,20 +38,38 @@ const (
 	TerminalAccount = "local"
 )
 
-// OwnersChannel names the channel on which only the owner of the home writes and reads, such as the terminal. Empty:
-// there is none.
+// ConsoleChannel is the channel of the pages in a browser. Its account is [TerminalAccount]: the console is of this
+// machine, too.
+const ConsoleChannel = "console"
+
+// OwnersChannel names the channels on which only the owner of the home writes and reads, such as the terminal, with a
+// comma between two. Empty: there is none.
 type OwnersChannel string
 
 // Is says whether a channel is the owner's.
-func (o OwnersChannel) Is(channel string) bool { return o != "" && string(o) == channel }
+func (o OwnersChannel) Is(channel string) bool {
+	for name := range strings.SplitSeq(string(o), ",") {
+		if name != "" && name == channel {
+			return true
+		}
+	}
+	return false
+}
 
 // AtTerminal is the principal of a user of this machine at its terminal.
 func AtTerminal(uid int) Principal {
 	return Principal{Channel: TerminalChannel, Account: TerminalAccount, ID: strconv.Itoa(uid)}
 }
 
-// RuleHomeOwner is the rule by which the owner of the home is admin at its terminal. The kernel says who owns the home
-// directory, and no grant is stored. The rule stands in the audit and in the list of grants, and never changes.
+// AtConsole is the same user in the console, to which only the owner of the home can log in.
+func (p Principal) AtConsole() Principal {
+	p.Channel = ConsoleChannel
+	return p
+}
+
+// RuleHomeOwner is the rule by which the owner of the home is admin at its terminal and console. The kernel says who
+// owns the home directory, and no grant is stored. The rule stands in the audit and in the list of grants, and never
+// changes.
 const RuleHomeOwner = "home-owner"
 
 // Label is a short name of a principal that nobody chose. It never changes and differs from everybody else's. It tells
@@ -352,4 +370,27 @@ func (t Token) Has(s Scope) bool {
 // [Token.SendsAs].
 func (t Token) Principal() Principal {
 	return Principal{Channel: "token", ID: strconv.FormatInt(t.ID, 10)}
+}
+
+// Bounds of the logins to the console.
+const (
+	ConsoleLinkTime    = 10 * time.Minute    // a login address is good for so long, and once
+	ConsoleSessionTime = 30 * 24 * time.Hour // a browser stays logged in for so long
+	MaxConsoleLinks    = 10                  // that nobody has used; of more, the oldest ends
+	MaxConsoleSessions = 20                  // in force; of more, the least recently used ends
+)
+
+// ConsoleSession is a browser that is logged in to the console. Corebot stores a digest of its secret.
+type ConsoleSession struct {
+	ID        int64     `json:"id"`
+	Browser   string    `json:"browser,omitempty"` // what it says of itself; display only
+	CreatedAt time.Time `json:"createdAt"`
+	ExpiresAt time.Time `json:"expiresAt"`
+	UsedAt    time.Time `json:"usedAt"` // to the minute
+	RevokedAt time.Time `json:"revokedAt,omitzero"`
+}
+
+// InForce says whether the session opens anything at a moment.
+func (s ConsoleSession) InForce(now time.Time) bool {
+	return s.RevokedAt.IsZero() && s.ExpiresAt.After(now)
 }

@@ -438,3 +438,16 @@ func (c ContextUse) compaction() string {
 	}
 	return text
 }
+
+// Sample is how Corebot stood at a moment. What it counts is counted since the home was made.
+type Sample struct {
+	At       time.Time `json:"at"`
+	Waiting  int64     `json:"waiting"`  // inbound messages that wait or run
+	Unsent   int64     `json:"unsent"`   // outbound messages that wait or are sent
+	Answered int64     `json:"answered"` // turns that were answered
+	Failed   int64     `json:"failed"`   // claims that ended in a retry or a dead letter
+	Calls    int64     `json:"calls"`    // tool calls
+	Tokens   int64     `json:"tokens"`
+	Cost     Money     `json:"cost"`
+	Memory   int64     `json:"memory"` // bytes of the process
+}

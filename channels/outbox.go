@@ -112,18 +112,31 @@ func (o *Outbox) Run(ctx context.Context, first Entry, others ...Entry) error {
 	return nil
 }
 
+// show exports the series of a kind from the start. The messages of a pulled account are in the mailbox with the commit
+// that causes them, so that only one result of their sends is expected.
+func (o *Outbox) show(kind string, accounts []*watched) {
+	for _, e := range accounts {
+		results := []string{"sent", "failed", "postponed"}
+		if p, is := e.Channel.(Pulled); is && p.Pulled() {
+			results = results[:1]
+		} else {
+			o.underWay.WithLabelValues(kind)
+			o.ambiguous.WithLabelValues(kind)
+		}
+		for _, result := range results {
+			o.sent.WithLabelValues(kind, e.Name, result)
+		}
+	}
+}
+
 // run sends for all accounts of a kind.
 func (o *Outbox) run(ctx context.Context, kind string, accounts []*watched) {
-	o.underWay.WithLabelValues(kind) // shown from the start, as the others
-	o.ambiguous.WithLabelValues(kind)
+	o.show(kind, accounts)
 	r := &run{Outbox: o, kind: kind, accounts: map[string]*watched{}, places: newPlaces()}
 	r.doubts = newDoubts(time.Now())
 	for _, e := range accounts {
 		r.accounts[e.Name] = e
 		r.known(e.Channel)
-		for _, result := range []string{"sent", "failed", "postponed"} {
-			o.sent.WithLabelValues(kind, e.Name, result)
-		}
 	}
 	r.recall(ctx)
 	var workers sync.WaitGroup

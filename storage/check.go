@@ -126,10 +126,19 @@ var (
 		queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
 		CASE think_session WHEN session THEN think ELSE '' END, access, created_at FROM chats
 		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
+	chatsInFront = &query{strings.Replace(chatsBehind.sql, "id > ? AND ? IN ('', channel) ORDER BY id ",
+		"id < ? AND ? IN ('', channel) ORDER BY id DESC ", 1)}
 	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + newestEntries}
 	allBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) ` + newestEntries}
+	// By the numbers of the rows: an entry can have an earlier place than one that was written before it.
+	entriesSince = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.id > ? AND h.id <= ? AND +h.chat_id = ?
+		ORDER BY h.id LIMIT ? + 0`}
+	newestEntry   = &query{`SELECT COALESCE(MAX(id), 0) FROM history`}
+	newestNotices = &query{`SELECT ` + mailColumns + ` FROM chats c JOIN mailbox m ON m.chat_id = c.id
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
+		AND m.kind = '` + string(corebot.KindNotice) + `' ORDER BY m.cursor DESC LIMIT ? + 0`}
 	answers = &query{`SELECT ` + mailColumns + `
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ?
@@ -145,14 +154,33 @@ func (c *Chats) Page(ctx context.Context, channel, after string,
 	if err := behind(after, "chats", &place); err != nil {
 		return nil, "", err
 	}
-	err = c.db.reader.each(ctx, chatsBehind, func(s scanner) error {
+	out, err = c.page(ctx, chatsBehind, place, channel, limit)
+	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("chats", c.ID) }), err
+}
+
+// Newest is Page in the other order: the chat that was first seen last comes first.
+func (c *Chats) Newest(ctx context.Context, channel, after string,
+	limit int,
+) (out []corebot.Chat, next string, err error) {
+	place := int64(math.MaxInt64)
+	if err := behind(after, "newest chats", &place); err != nil {
+		return nil, "", err
+	}
+	out, err = c.page(ctx, chatsInFront, place, channel, limit)
+	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("newest chats", c.ID) }), err
+}
+
+func (c *Chats) page(ctx context.Context, q *query, place int64, channel string,
+	limit int,
+) (out []corebot.Chat, err error) {
+	err = c.db.reader.each(ctx, q, func(s scanner) error {
 		var chat corebot.Chat
 		k := &chat.Key
 		err := s.Scan(append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)...)
 		out = append(out, chat)
 		return err
 	}, place, channel, limit)
-	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("chats", c.ID) }), err
+	return out, err
 }
 
 // Before lists what people and the agent said in a chat before a place, in all its sessions, newest first, at most
@@ -168,23 +196,45 @@ func (h *History) AllBefore(ctx context.Context, k corebot.Key, before string, l
 
 func (h *History) before(ctx context.Context, q *query, k corebot.Key, before string,
 	limit int,
-) ([]corebot.Said, error) {
+) (out []corebot.Said, err error) {
 	p, err := parsePlace(before)
 	if err != nil {
 		return nil, err
 	}
-	var chat int64
-	known, err := h.db.reader.one(ctx, chatNumber, []any{&chat}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	chat, known, err := h.chat(ctx, k)
 	if err != nil || !known {
 		return nil, err
 	}
-	var out []corebot.Said
-	err = h.db.reader.each(ctx, q, func(s scanner) error {
-		e, ordinal, err := scanEntry(s, k)
-		out = append(out, corebot.Said{HistoryEntry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
-		return err
-	}, chat, p.session, p.seq, p.ordinal, limit)
+	err = h.db.reader.each(ctx, q, saidInto(&out, k), chat, p.session, p.seq, p.ordinal, limit)
 	return out, err
+}
+
+// Since gives the entries of a chat that were written behind a number, in the order of writing, at most limit. It gives
+// the number to go on from, if there were fewer. A lower number than the one that was asked for says that entries were
+// deleted since.
+func (h *History) Since(ctx context.Context, k corebot.Key, number int64, limit int,
+) (out []corebot.Said, newest int64, err error) {
+	if _, err := h.db.reader.one(ctx, newestEntry, []any{&newest}); err != nil || newest <= number {
+		return nil, newest, err
+	}
+	chat, known, err := h.chat(ctx, k)
+	if err == nil && known {
+		err = h.db.reader.each(ctx, entriesSince, saidInto(&out, k), number, newest, chat, limit)
+	}
+	return out, newest, err
+}
+
+func (h *History) chat(ctx context.Context, k corebot.Key) (id int64, known bool, err error) {
+	known, err = h.db.reader.one(ctx, chatNumber, []any{&id}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	return id, known, err
+}
+
+func saidInto(out *[]corebot.Said, k corebot.Key) func(scanner) error {
+	return func(s scanner) error {
+		e, ordinal, err := scanEntry(s, k)
+		*out = append(*out, corebot.Said{HistoryEntry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
+		return err
+	}
 }
 
 func parsePlace(text string) (place, error) {
@@ -206,6 +256,11 @@ func parsePlace(text string) (place, error) {
 		n[i] = int64(v)
 	}
 	return place{n[0], n[1], n[2]}, nil
+}
+
+// Notices lists what Corebot itself has told a conversation, newest first, at most limit.
+func (m *Mailbox) Notices(ctx context.Context, k corebot.Key, limit int) ([]corebot.Posted, error) {
+	return m.posted(ctx, newestNotices, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
 }
 
 // Answers lists the messages behind a cursor that answer one message of their conversation, oldest first, at most

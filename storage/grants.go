@@ -319,8 +319,11 @@ func (db *DB) firstAdminTx(t *tx, asks *asking, e corebot.BecomeFirstAdmin) erro
 	return NewChats(db).As(asks.event).registerTx(t, e.Chat, true, "")
 }
 
-// isOwner says whether a principal is the owner of the home at its terminal. A principal without an id never is.
-func (db *DB) isOwner(p corebot.Principal) bool { return p.ID != "" && p == db.owner }
+// isOwner says whether a principal is the owner of the home, at its terminal or console. A principal without an id
+// never is.
+func (db *DB) isOwner(p corebot.Principal) bool {
+	return p.ID != "" && (p == db.owner || p == db.owner.AtConsole())
+}
 
 var (
 	selectOwner = &query{`SELECT owner FROM store WHERE id = 1`}

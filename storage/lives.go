@@ -32,7 +32,14 @@ const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.
 var (
 	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
 	lifeByRow        = &query{lifeColumns + `WHERE m.id = ?`}
-	livesByCause     = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
+	livesOfLane      = &query{lifeColumns + `WHERE q.life_id IS NOT NULL AND l.direction = 1 AND l.agent = ?
+		AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT ? + 0`}
+	// The heads of lanes that have messages, those of the running turns first, then by how long they have waited.
+	livesAtHeads = &query{lifeColumns + `JOIN (SELECT h.lane_id, MIN(h.seq) AS seq FROM lanes b JOIN message_queue h
+		ON h.lane_id = b.id AND h.seq > b.past WHERE b.wake_at IS NOT NULL AND b.direction = 1 GROUP BY h.lane_id)
+		AS front ON front.lane_id = m.lane_id AND front.seq = q.seq ORDER BY l.leased DESC, m.id LIMIT ? + 0`}
+	laneDepth    = &query{`SELECT depth FROM lanes WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)`}
+	livesByCause = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
 	// This query stands alone, so that an unreadable body hides nothing else of its message.
 	bodyOfLife = &query{`SELECT COALESCE(m.body, q.body, p.body) FROM message_life m JOIN lanes l ON l.id = m.lane_id
 		LEFT JOIN message_queue q ON q.life_id = m.id AND q.seq > l.past LEFT JOIN message_parked p ON p.life_id = m.id
@@ -57,6 +64,47 @@ func (l *Lives) Get(ctx context.Context, life int64) (corebot.Life, error) {
 	return found[0], nil
 }
 
+// Waiting gives the messages of a chat that wait or run, in the order of the lane, at most limit. The first has its
+// steps.
+func (l *Lives) Waiting(ctx context.Context, k corebot.Key, limit int) ([]corebot.Life, error) {
+	found, err := l.scan(ctx, livesOfLane, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
+	if err == nil && len(found) > 0 {
+		err = l.steps(ctx, &found[0])
+	}
+	return found, err
+}
+
+// Heads gives the message at the front of each lane that has one, with its steps, and how many messages the lane has.
+// Running turns come first, then those that have waited longest; at most limit.
+func (l *Lives) Heads(ctx context.Context, limit int) (found []corebot.Life, depths []int64, err error) {
+	if found, err = l.scan(ctx, livesAtHeads, limit); err != nil {
+		return nil, nil, err
+	}
+	depths = make([]int64, len(found))
+	for i := range found {
+		if _, err := l.db.reader.one(ctx, laneDepth, []any{&depths[i]}, found[i].ID); err != nil {
+			return nil, nil, err
+		}
+		if err := l.steps(ctx, &found[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	return found, depths, nil
+}
+
+// steps reads the journal of a message's run.
+func (l *Lives) steps(ctx context.Context, life *corebot.Life) error {
+	err := l.db.reader.each(ctx, selectSteps, func(s scanner) error {
+		step, err := scanStep(s)
+		life.Steps = append(life.Steps, step)
+		return err
+	}, life.ID, life.Run)
+	if errors.Is(err, errStepDamaged) {
+		life.LastError, err = err.Error(), nil
+	}
+	return err
+}
+
 func (l *Lives) load(ctx context.Context, q *query, args ...any) ([]corebot.Life, error) {
 	lives, err := l.scan(ctx, q, args...)
 	if err != nil {
@@ -64,14 +112,7 @@ func (l *Lives) load(ctx context.Context, q *query, args ...any) ([]corebot.Life
 	}
 	for i := range lives {
 		life := &lives[i]
-		err := l.db.reader.each(ctx, selectSteps, func(s scanner) error {
-			step, err := scanStep(s)
-			life.Steps = append(life.Steps, step)
-			return err
-		}, life.ID, life.Run)
-		if errors.Is(err, errStepDamaged) {
-			life.LastError = err.Error()
-		} else if err != nil {
+		if err := l.steps(ctx, life); err != nil {
 			return nil, err
 		}
 		if life.Replies, err = l.scan(ctx, livesByCause, life.ID); err != nil {

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -178,4 +179,147 @@ func (s *Tokens) noteTx(t *tx, event string, token corebot.Token) error {
 		map[string]any{
 			"token": token.ID, "name": token.Name, "scopes": token.Scopes, "sender": token.Sender, "chats": token.Chats,
 		})
+}
+
+// Console stores the logins to the console: addresses that log a browser in once, and the browsers that are logged in.
+// Of a secret it stores the SHA-256, as [Tokens] does. A login and its end leave an audit event in their commit.
+type Console struct {
+	db *DB
+	by corebot.AuditEvent
+}
+
+// NewConsole returns the logins of a database, for changes by the operator.
+func NewConsole(db *DB) *Console { return &Console{db, byOperator()} }
+
+// As returns the logins for changes by somebody else, as [DeadLetters.As] does.
+func (s *Console) As(by corebot.AuditEvent) *Console { return &Console{s.db, by} }
+
+const sessionColumns = `id, browser, created_at, expires_at, used_at, revoked_at`
+
+var (
+	insertLink = &query{`INSERT INTO console_links (digest, expires_at) VALUES (?, ?)`}
+	// Used links are deleted at once; links that nobody has used are deleted when they are old, or too many.
+	pruneLinks = &query{`DELETE FROM console_links WHERE expires_at <= ? OR id NOT IN
+		(SELECT id FROM console_links ORDER BY id DESC LIMIT ?)`}
+	useLink       = &query{`DELETE FROM console_links WHERE digest = ? AND expires_at > ?`}
+	insertSession = &query{`INSERT INTO console_sessions (digest, browser, created_at, expires_at, used_at)
+		VALUES (?, ?, ?, ?, ?)`}
+	pruneSessions = &query{`DELETE FROM console_sessions
+		WHERE expires_at <= ?1 OR revoked_at > 0 AND revoked_at < ?1 - ?2`}
+	boundSessions = &query{`UPDATE console_sessions SET revoked_at = ? WHERE revoked_at = 0 AND id NOT IN
+		(SELECT id FROM console_sessions WHERE revoked_at = 0 ORDER BY used_at DESC, id DESC LIMIT ?)`}
+	sessionByDigest = &query{`SELECT ` + sessionColumns + ` FROM console_sessions WHERE digest = ?`}
+	sessionByID     = &query{`SELECT ` + sessionColumns + ` FROM console_sessions WHERE id = ? AND revoked_at = 0`}
+	listSessions    = &query{`SELECT ` + sessionColumns + ` FROM console_sessions WHERE id > ?1
+		AND (?2 OR revoked_at = 0 AND expires_at > ?3) ORDER BY id LIMIT ?4 + 0`}
+	usedSession   = &query{`UPDATE console_sessions SET used_at = ?1 WHERE id = ?2 AND used_at < ?1`}
+	revokeSession = &query{`UPDATE console_sessions SET revoked_at = ? WHERE id = ?`}
+)
+
+func scanSession(s scanner) (c corebot.ConsoleSession, err error) {
+	err = s.Scan(&c.ID, &c.Browser, moment{&c.CreatedAt}, moment{&c.ExpiresAt}, moment{&c.UsedAt}, moment{&c.RevokedAt})
+	return c, err
+}
+
+// AddLink stores a login address under the digest of its code, and gives the time when the address ends.
+func (s *Console) AddLink(ctx context.Context, digest [sha256.Size]byte) (expires time.Time, err error) {
+	err = s.db.write(ctx, "console.link", func(t *tx) error {
+		expires = t.now.Add(corebot.ConsoleLinkTime)
+		if _, err := t.exec(insertLink, digest[:], expires); err != nil {
+			return err
+		}
+		_, err := t.exec(pruneLinks, t.now, int64(corebot.MaxConsoleLinks))
+		return err
+	})
+	return expires, err
+}
+
+// Login uses up a login address and stores the session of the browser under the digest of its secret. An address that
+// is unknown, used or expired is [corebot.ErrNotFound]. Of more than [corebot.MaxConsoleSessions] sessions, the least
+// recently used ends.
+func (s *Console) Login(ctx context.Context, link, secret [sha256.Size]byte, browser string,
+) (c corebot.ConsoleSession, err error) {
+	err = s.db.write(ctx, "console.login", func(t *tx) error {
+		if n, err := t.exec(useLink, link[:], t.now); err != nil || n == 0 {
+			return cmp.Or(err, fmt.Errorf("login address: %w", corebot.ErrNotFound))
+		}
+		if _, err := t.exec(pruneSessions, t.now, corebot.ConsoleSessionTime.Milliseconds()); err != nil {
+			return err
+		}
+		c = corebot.ConsoleSession{
+			Browser: browser, CreatedAt: t.now, ExpiresAt: t.now.Add(corebot.ConsoleSessionTime), UsedAt: t.now,
+		}
+		if c.ID, err = t.insert(insertSession, secret[:], browser, t.now, c.ExpiresAt, t.now); err != nil {
+			return err
+		}
+		if _, err := t.exec(boundSessions, t.now, int64(corebot.MaxConsoleSessions)); err != nil {
+			return err
+		}
+		return s.noteTx(t, "console.login", c)
+	})
+	return c, err
+}
+
+// ByDigest gives the session whose secret has a digest, also one that is not in force. An unknown one is
+// [corebot.ErrNotFound].
+func (s *Console) ByDigest(ctx context.Context, digest [sha256.Size]byte) (c corebot.ConsoleSession, err error) {
+	found := false
+	err = s.db.reader.each(ctx, sessionByDigest, func(row scanner) (err error) {
+		found = true
+		c, err = scanSession(row)
+		return err
+	}, digest[:])
+	if err == nil && !found {
+		err = fmt.Errorf("session: %w", corebot.ErrNotFound)
+	}
+	return c, err
+}
+
+// Used notes when a session was used, to the minute.
+func (s *Console) Used(ctx context.Context, id int64, at time.Time) error {
+	return s.db.write(ctx, "console.used", func(t *tx) error {
+		_, err := t.exec(usedSession, at.Truncate(time.Minute), id)
+		return err
+	})
+}
+
+// Page gives the sessions in force behind a cursor, oldest first, and with all those that have ended, too.
+func (s *Console) Page(ctx context.Context, all bool, after string, limit int,
+) (found []corebot.ConsoleSession, next string, err error) {
+	var id int64
+	if err := behind(after, "sessions", &id); err != nil {
+		return nil, "", err
+	}
+	err = s.db.reader.each(ctx, listSessions, func(row scanner) error {
+		c, err := scanSession(row)
+		found = append(found, c)
+		return err
+	}, id, all, time.Now(), limit)
+	return found, nextPage(found, limit, func(c corebot.ConsoleSession) string { return cursor("sessions", c.ID) }), err
+}
+
+// Revoke ends a session at once. One that is not in force is [corebot.ErrNotFound].
+func (s *Console) Revoke(ctx context.Context, id int64) error {
+	return s.db.write(ctx, "console.revoke", func(t *tx) error {
+		var c corebot.ConsoleSession
+		err := t.each(sessionByID, func(row scanner) (err error) {
+			c, err = scanSession(row)
+			return err
+		}, id)
+		switch {
+		case err != nil:
+			return err
+		case c.ID == 0:
+			return fmt.Errorf("session %d: %w", id, corebot.ErrNotFound)
+		}
+		if _, err := t.exec(revokeSession, t.now, id); err != nil {
+			return err
+		}
+		return s.noteTx(t, "console.revoke", c)
+	})
+}
+
+func (s *Console) noteTx(t *tx, event string, c corebot.ConsoleSession) error {
+	return changeTx(t, s.by, event, corebot.Key{Channel: corebot.ConsoleChannel},
+		map[string]any{"session": c.ID, "browser": c.Browser})
 }

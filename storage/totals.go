@@ -1,8 +1,12 @@
 package storage
 
 import (
+	"context"
 	"fmt"
+	measure "runtime/metrics"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -301,4 +305,83 @@ func (y *tally) register(r prometheus.Registerer) error {
 		return fmt.Errorf("register the counters that the database keeps: %w", err)
 	}
 	return nil
+}
+
+// Samples are the figures of a day, one of every [sampleEvery] in which something was committed.
+type Samples struct{ db *DB }
+
+// NewSamples are the samples of a database.
+func NewSamples(db *DB) *Samples { return &Samples{db} }
+
+const (
+	sampleEvery = 10 * time.Second
+	samplesKept = 24 * time.Hour
+)
+
+var (
+	insertSample = &query{`INSERT OR REPLACE INTO samples (at, waiting, unsent, answered, failed, calls, tokens, cost,
+		memory) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	pruneSamples = &query{`DELETE FROM samples WHERE at <= ? OR at > ?`}
+	listSamples  = &query{`SELECT at, waiting, unsent, answered, failed, calls, tokens, cost, memory FROM samples
+		WHERE at > ? ORDER BY at LIMIT ` + strconv.Itoa(int(samplesKept/sampleEvery)+1)}
+)
+
+// Since gives the samples after a time, oldest first.
+func (s *Samples) Since(ctx context.Context, after time.Time) (all []corebot.Sample, err error) {
+	err = s.db.reader.each(ctx, listSamples, func(row scanner) error {
+		var p corebot.Sample
+		err := row.Scan(moment{&p.At}, &p.Waiting, &p.Unsent, &p.Answered, &p.Failed, &p.Calls, &p.Tokens,
+			(*int64)(&p.Cost), &p.Memory)
+		all = append(all, p)
+		return err
+	}, after)
+	return all, err
+}
+
+// storeFiguresTx writes what a commit changes of the counters, and a sample.
+func (w *writer) storeFiguresTx(t *tx) error {
+	if err := storeCountedTx(t); err != nil {
+		return err
+	}
+	return w.sampleTx(t)
+}
+
+// sampleTx writes a sample in a commit that happens anyway, if the last one is old enough. So an idle Corebot writes
+// none. It has the counters as of the commit before.
+func (w *writer) sampleTx(t *tx) error {
+	if since := t.now.Sub(w.sampled); since >= 0 && since < sampleEvery {
+		return nil
+	}
+	w.sampled = t.now // if the commit fails, a sample is missing
+	p := w.db.tally.sample()
+	memory := []measure.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	measure.Read(memory)
+	_, err := t.exec(insertSample, t.now, t.total.depth[corebot.Inbound], t.total.depth[corebot.Outbound], p.Answered,
+		p.Failed, p.Calls, p.Tokens, int64(p.Cost), int64(memory[0].Value.Uint64()-memory[1].Value.Uint64()))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(pruneSamples, t.now.Add(-samplesKept), t.now)
+	return err
+}
+
+// sample adds the counters of all agents up.
+func (y *tally) sample() (p corebot.Sample) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for s, n := range y.n {
+		switch {
+		case s.name == turnsTotal && s.a == string(corebot.EndAnswered):
+			p.Answered += n
+		case s.name == turnsTotal && (s.a == "retrying" || s.a == "dead"):
+			p.Failed += n
+		case s.name == toolsTotal:
+			p.Calls += n
+		case s.name == tokensTotal && (s.a == "input" || s.a == "output"):
+			p.Tokens += n
+		case s.name == costTotal:
+			p.Cost += corebot.Money(n)
+		}
+	}
+	return p
 }

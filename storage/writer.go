@@ -90,6 +90,8 @@ type writer struct {
 	timer    *time.Timer
 	pause    time.Duration // after a failure, before the waiting claims are tried again
 
+	sampled time.Time // when the last sample was written
+
 	step      time.Duration // a step of the wall clock that the stored times do not follow yet
 	heedAgain time.Time     // when to move the stored times, after a failure
 }
@@ -346,7 +348,7 @@ func (w *writer) commit(t *tx) error {
 		w.rollback()
 		return nil
 	}
-	err := storeCountedTx(t)
+	err := w.storeFiguresTx(t)
 	if err == nil {
 		_, err = w.conn.exec(bumpBatch, w.batch+1, t.lastLife, t.now)
 	}

@@ -61,9 +61,9 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.AddCommand(newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s))
 	root.AddCommand(s.hides(newWhy(s), newStatus(s), newHealth(s), newUsage(s), newDeferred(s), newAudit(s), newDLQ(s),
 		newChats(s), newTasks(s), newWaits(s), newResume(s), newJobs(s))...)
-	root.AddCommand(newApprovals(s), newAdmin(s), newPair(s), newTokens(s), newAgents(s), newModels(s), newChannels(s),
-		newDB(s), newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newMemory(s), newDemo(), newBench(),
-		newIsolationWorker(), newIsolationTool(), newMan(), newVersion())
+	root.AddCommand(newApprovals(s), newAdmin(s), newPair(s), newTokens(s), newConsole(s), newAgents(s), newModels(s),
+		newChannels(s), newDB(s), newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newMemory(s), newDemo(),
+		newBench(), newIsolationWorker(), newIsolationTool(), newMan(), newVersion())
 	root.InitDefaultCompletionCmd()
 	return root
 }

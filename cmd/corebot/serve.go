@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -10,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
@@ -66,11 +69,26 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			defer signal.Stop(hangups)
 			go a.ReloadOn(cmd.Context(), hangups)
 			growHeap(heapGrowth)
+			if term.IsTerminal(int(os.Stderr.Fd())) {
+				go sayLogin(cmd.Context(), a, cmd.ErrOrStderr())
+			}
 			return a.Run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "run this agent alone: its id (default: all of the settings)")
 	return cmd
+}
+
+// sayLogin prints an address that logs a browser in to the console, to a person who has just started it.
+func sayLogin(ctx context.Context, a *app.App, w io.Writer) {
+	if a.ConsoleAddr() == "" {
+		return
+	}
+	login, err := operate.AddLogin.Call(ctx, a.Caller(), struct{}{})
+	if err == nil && login.Address != "" { // without it `corebot console` prints another
+		fmt.Fprintf(w, "corebot: the console is at %s (once, until %s)\n", login.Address,
+			login.ExpiresAt.Local().Format("15:04"))
+	}
 }
 
 // heapGrowth is by how much, in percent, the heap of a daemon grows between two collections. Beside Go's 100 a turn

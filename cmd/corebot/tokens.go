@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,6 +139,126 @@ func newTokensRevoke(s *shell) *cobra.Command {
 					return err
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the token %s opens nothing any more\n", oneLine(t.Name, 60))
+				return err
+			})
+		},
+	}
+}
+
+func newConsole(s *shell) *cobra.Command {
+	var asJSON, open bool
+	cmd := &cobra.Command{
+		Use:   "console",
+		Short: "Print an address that logs a browser in to the console, once",
+		Long: `Print an address that logs a browser in to the console of the running Corebot. It works once, for
+ten minutes; then the browser stays logged in for 30 days. Whoever uses it is the owner of the home,
+as at this terminal. Behind a proxy, open the proxy's address with /login and type the code.
+
+With --open a browser of this machine opens the address. Other users of the machine can then read
+it in the list of processes until it is used.`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon, err := s.daemon(cmd.Context(), "corebot serve has the console, where console.enabled is true")
+			if err != nil {
+				return err
+			}
+			login, err := operate.AddLogin.Call(cmd.Context(), daemon, struct{}{})
+			switch {
+			case err != nil:
+				return err
+			case login.Address == "":
+				return corebot.WithHint(errors.New("the Corebot that runs on this home has no console"),
+					"set console.enabled, see that console.addr is free, and start corebot serve again")
+			case asJSON:
+				return printJSON(cmd, login)
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), login.Address); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "it works once, until %s; the code is %s\n",
+				login.ExpiresAt.Local().Format("15:04"), login.Code)
+			if err == nil && open {
+				err = openBrowser(cmd.Context(), login.Address)
+			}
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&open, "open", false, "open it in a browser of this machine")
+	cmd.AddCommand(newConsoleSessions(s), newConsoleRevoke(s))
+	return cmd
+}
+
+// openBrowser has the desktop open an address. It does not wait for the browser.
+func openBrowser(ctx context.Context, address string) error {
+	program := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		program = "open"
+	}
+	if err := exec.CommandContext(context.WithoutCancel(ctx), program, address).Start(); err != nil {
+		return corebot.WithHint(fmt.Errorf("open a browser: %w", err), "open the address by hand")
+	}
+	return nil
+}
+
+func newConsoleSessions(s *shell) *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "sessions",
+		Short: "List the browsers that are logged in to the console",
+		Args:  takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := sessionTable.print(cmd, asJSON, 0,
+				func(p operate.Part) (operate.Page[corebot.ConsoleSession], error) {
+					return look(s, cmd, operate.ListSessions, operate.SessionQuery{All: all, Part: p})
+				})
+			return err
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	cmd.Flags().BoolVar(&all, "all", false, "also those that have ended")
+	return cmd
+}
+
+var sessionTable = listing[corebot.ConsoleSession]{
+	header: "ID\tSTATE\tLOGGED IN\tUSED\tBROWSER",
+	none:   "no browser is logged in; `corebot console` prints an address to log in",
+	cells: func(c corebot.ConsoleSession) string {
+		state := "until " + c.ExpiresAt.Local().Format(time.DateOnly)
+		switch {
+		case !c.RevokedAt.IsZero():
+			state = "logged out"
+		case !c.InForce(time.Now()):
+			state = "expired"
+		}
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s", c.ID, state, c.CreatedAt.Local().Format("2006-01-02 15:04"),
+			c.UsedAt.Local().Format("2006-01-02 15:04"), oneLine(c.Browser, 60))
+	},
+}
+
+func newConsoleRevoke(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID...",
+		Short: "Log browsers out of the console, at once",
+		Args:  takes("ID..."),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids := make([]int64, len(args))
+			for i, arg := range args {
+				id, err := strconv.ParseInt(arg, 10, 64)
+				if err != nil {
+					return usage(cmd, fmt.Errorf("%w: session %q: want its number", corebot.ErrInvalid, arg))
+				}
+				ids[i] = id
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				done, err := operate.RevokeSessions.Call(cmd.Context(), c, operate.ByRules{IDs: ids})
+				if errors.Is(err, corebot.ErrNotFound) {
+					return corebot.WithHint(err, "`corebot console sessions` shows the ids")
+				}
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d logged out\n", done.Changed)
 				return err
 			})
 		},

@@ -31,6 +31,7 @@ import (
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/background"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/console"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/httpapi"
 	"github.com/corebot/corebot/internal/lifecycle"
@@ -126,9 +127,10 @@ type App struct {
 	only       string // the one agent that this process runs; empty: all
 	networks   []channels.Network
 	server     *observability.Server
-	console    *httpapi.Server // nil: nobody listens
-	talk       *api.Channel    // of programs that use the HTTP API; nil: there is none
-	stores     operate.Stores  // of service
+	console    *httpapi.Server  // nil: nobody listens
+	talk       *api.Channel     // of programs that use the HTTP API; nil: there is none
+	pages      *console.Channel // of the console; nil: it has no pages
+	stores     operate.Stores   // of service
 	undo       []undo
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/corebot/corebot/channels/telegram"
 	"github.com/corebot/corebot/channels/webhook"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/console"
 	"github.com/corebot/corebot/mcp/serve"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
@@ -54,6 +55,10 @@ func (a *App) accounts() []account {
 		{kind: cli.Kind(), access: c.Channels.CLI, open: a.openTerminals},
 		{kind: serve.Kind(), access: c.Channels.MCP, open: a.openClients},
 		{kind: api.Kind(), access: c.Channels.API, off: !c.Console.Enabled, open: a.openAPI},
+		{
+			kind: console.Kind(), access: config.Access{Rule: string(policy.AccessOpen)}, off: !c.Console.Enabled,
+			open: a.openConsoleChannel,
+		},
 		{kind: webhook.Kind(), access: c.Channels.Webhook, off: !c.Webhook.Enabled, open: a.openWebhook},
 	}
 	for i, standing := range all {
@@ -93,14 +98,15 @@ func kinds(networks []channels.Network) (all []channels.Kind) {
 	return all
 }
 
-// ownersChannel is the channel of the kind that only the owner of the home uses.
-func ownersChannel() (name corebot.OwnersChannel) {
+// ownersChannel names the channels of the kinds that only the owner of the home uses.
+func ownersChannel() corebot.OwnersChannel {
+	var names []string
 	for _, k := range kinds(nil) {
 		if k.Owner {
-			name = corebot.OwnersChannel(k.Name)
+			names = append(names, k.Name)
 		}
 	}
-	return name
+	return corebot.OwnersChannel(strings.Join(names, ","))
 }
 
 // networkSettings are the networks as the settings know them.

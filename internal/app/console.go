@@ -1,8 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net"
+	"net/http"
+	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,16 +15,22 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/api"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/console"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/httpapi"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 )
 
 var (
-	_ httpapi.Tokens = (*storage.Tokens)(nil)
-	_ httpapi.Talk   = (*api.Channel)(nil)
-	_ api.Mailbox    = (*storage.Mailbox)(nil)
+	_ httpapi.Tokens   = (*storage.Tokens)(nil)
+	_ httpapi.Talk     = (*api.Channel)(nil)
+	_ api.Mailbox      = (*storage.Mailbox)(nil)
+	_ console.Sessions = (*storage.Console)(nil)
+	_ console.Notices  = (*storage.Mailbox)(nil)
+	_ console.Control  = (*router.Router)(nil)
+	_ console.Facts    = facts{}
 )
 
 // openAPI makes the channel of programs that use the HTTP API.
@@ -43,10 +54,15 @@ func (r revocations) Revoke(ctx context.Context, name string) (corebot.Token, er
 	return t, err
 }
 
-// openConsole listens for programs that use the HTTP API. A port in use is an error only if somebody asked for the
-// console: otherwise Corebot runs without it.
+// openConsole listens for browsers, and for programs that use the HTTP API. A port in use is an error only if somebody
+// asked for the console: otherwise Corebot runs without it.
 func (a *App) openConsole() error {
+	var pages http.Handler
+	if a.pages != nil {
+		pages = a.openPages()
+	}
 	server, err := httpapi.NewServer(httpapi.Options{
+		Rest: pages,
 		Addr: a.config.Console.Addr, AllowedHosts: a.config.Console.AllowedHosts.Values(),
 		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Talk: a.talk, Live: a.Live, Agents: a.agentIDs(),
 		Redact: a.redactor.Text, Version: a.version, Log: a.log,
@@ -92,10 +108,97 @@ func checkConsole(ctx context.Context, c config.Config) (f []Finding) {
 	return []Finding{ok("the console can listen at %s", c.Console.Addr)}
 }
 
+// openConsoleChannel makes the channel of the pages.
+func (a *App) openConsoleChannel(context.Context, prometheus.Registerer) (channels.Channel, error) {
+	a.pages = console.NewChannel(storage.NewMailbox(a.Store))
+	return a.pages, nil
+}
+
+// openPages makes the pages of the console, for the owner of the home.
+func (a *App) openPages() http.Handler {
+	owner := a.stores.Owner
+	if owner.ID != "" {
+		owner = owner.AtConsole()
+	}
+	host, _, _ := net.SplitHostPort(a.config.Console.Addr)
+	by := corebot.AuditEvent{Entry: corebot.EntryConsole, Principal: owner, Role: corebot.RoleAdmin}
+	return console.New(console.Options{
+		Service: a.serviceOf, Owner: owner, Sessions: storage.NewConsole(a.Store).As(by), Channel: a.pages,
+		Control: a.router, Notices: storage.NewMailbox(a.Store), Live: a.Live, Facts: facts{a}, Redact: a.redactor.Text,
+		Secure: !isLoopbackHost(host), Version: a.version, Log: a.log,
+	}).Handler()
+}
+
+// isLoopbackHost says whether only this machine reaches a host of the settings. Elsewhere a proxy with TLS is in front.
+func isLoopbackHost(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Login implements [operate.Corebot].
+func (r running) Login(code string) string {
+	if r.console == nil || r.pages == nil {
+		return ""
+	}
+	return "http://" + r.console.Addr() + "/login#" + code
+}
+
+// facts is what the pages ask this Corebot for.
+type facts struct{ *App }
+
+// Settings implements [console.Facts].
+func (f facts) Settings() ([]console.Setting, error) {
+	all, err := ExplainConfig(f.config.Home)
+	if err != nil {
+		return nil, err
+	}
+	var out []console.Setting
+	for _, v := range all.Values {
+		out = append(out, console.Setting{
+			Key: v.Key, Value: fmt.Sprint(v.Value), From: strings.TrimSpace(string(v.From) + " " + v.Where),
+		})
+	}
+	return out, nil
+}
+
+// Samples implements [console.Facts].
+func (f facts) Samples(ctx context.Context, after time.Time) ([]corebot.Sample, error) {
+	return storage.NewSamples(f.Store).Since(ctx, after)
+}
+
+// CheckAccount implements [console.Facts].
+func (f facts) CheckAccount(ctx context.Context, name operate.AccountName) (string, error) {
+	fresh, err := LoadConfig(f.config.Home)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range CheckAccounts(ctx, fresh, func(a channels.Account) bool {
+		return a.Kind == name.Kind && (a.Name == name.Account || name.Account == "")
+	}) {
+		if !c.OK {
+			return fmt.Sprintf("%s does not work: %s. Hint: %s", name, c.Error, cmp.Or(c.Advice, "none")), nil
+		}
+		return fmt.Sprintf("%s works: %s", name, c.Says), nil
+	}
+	return "", fmt.Errorf("the account %s: %w", name, corebot.ErrNotFound)
+}
+
+// KnownAgents implements [console.Facts].
+func (f facts) KnownAgents() []string {
+	all := []string{f.config.DefaultAgent()}
+	for _, a := range f.config.AgentList() {
+		if a.ID != all[0] {
+			all = append(all, a.ID)
+		}
+	}
+	return all
+}
+
 // serviceOf is the admin service of this Corebot, for changes by somebody else than the operator at the terminal.
 func (a *App) serviceOf(by corebot.AuditEvent) *operate.Service {
 	s := a.stores
 	s.DeadLetters, s.Replays = storage.NewDeadLetters(a.Store).As(by), storage.NewDeadLetters(a.Store).As(by)
+	s.Chats, s.Console = storage.NewChats(a.Store).As(by), storage.NewConsole(a.Store).As(by)
 	s.ChatSettings, s.Roles = storage.NewChats(a.Store).As(by), storage.NewGrants(a.Store).As(by)
 	s.Approvals, s.Pairings = storage.NewApprovals(a.Store).As(by), storage.NewPairings(a.Store).As(by)
 	s.Waits, s.Jobs = storage.NewWaits(a.Store).As(by), storage.NewJobs(a.Store).As(by)

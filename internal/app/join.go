@@ -164,7 +164,9 @@ func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err er
 	a.Store.OnStop(a.router.StopJob)
 	pools := []corebot.Pool{corebot.InboundPool}
 	for _, e := range running {
-		pools = append(pools, corebot.OutboundPool(e.Kind))
+		if p, is := e.Channel.(channels.Pulled); !is || !p.Pulled() { // nothing of a pulled account waits
+			pools = append(pools, corebot.OutboundPool(e.Kind))
+		}
 	}
 	a.Store.KnowPools(pools...)
 	if err := r.Register(a.channels); err != nil {

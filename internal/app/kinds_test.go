@@ -149,15 +149,16 @@ func f(k corebot.Key, channels map[string]int) bool {
 	}
 }
 
-func TestOnlyTheTerminalIsTheOwnersChannel(t *testing.T) {
+func TestOnlyTheTerminalAndTheConsoleAreTheOwnersChannels(t *testing.T) {
 	owners := 0
 	for _, k := range kinds([]channels.Network{line.Network()}) {
 		if k.Owner {
 			owners++
 		}
 	}
-	if name := ownersChannel(); owners != 1 || name != corebot.TerminalChannel {
-		t.Errorf("%d kinds are the owner's; the channel is %q", owners, name)
+	if name := ownersChannel(); owners != 2 || !name.Is(corebot.TerminalChannel) || !name.Is(corebot.ConsoleChannel) ||
+		name.Is("cli,console") || name.Is("webhook") {
+		t.Errorf("%d kinds are the owner's; the channels are %q", owners, name)
 	}
 }
 

@@ -90,6 +90,7 @@ var (
 	_ operate.Approvals    = (*storage.Approvals)(nil)
 	_ operate.Pairings     = (*storage.Pairings)(nil)
 	_ operate.Tokens       = (*storage.Tokens)(nil)
+	_ operate.Console      = (*storage.Console)(nil)
 	_ operate.Books        = (*storage.Books)(nil)
 	_ operate.Deferred     = (*storage.Deferred)(nil)
 	_ operate.Figures      = figures{}
@@ -144,7 +145,8 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
-		Tokens: storage.NewTokens(db), Memories: agents, Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store},
+		Tokens: storage.NewTokens(db), Console: storage.NewConsole(db), Memories: agents,
+		Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store},
 	}
 }
 

@@ -266,7 +266,7 @@ type Observability struct {
 	StuckAfter time.Duration `mapstructure:"stuck_after" min:"1s"`
 }
 
-// Console is the listener for the HTTP API.
+// Console is the listener for the pages and the HTTP API.
 type Console struct {
 	Enabled      bool         `mapstructure:"enabled"`
 	Addr         string       `mapstructure:"addr"`
@@ -351,7 +351,7 @@ func Defaults() Config {
 			Addr: "127.0.0.1:8788", MaxBodyBytes: 1 << 20, Retention: 7 * 24 * time.Hour, MaxConnections: 1_024,
 			MaxStreams: 256, Interactive: true,
 		},
-		Console:       Console{Addr: "127.0.0.1:3211"},
+		Console:       Console{Enabled: true, Addr: "127.0.0.1:3211"},
 		Observability: Observability{Enabled: true, Addr: "127.0.0.1:3210", StuckAfter: 30 * time.Second},
 		SLO: SLO{
 			Accepted: "0.999", AcceptedWithin: time.Second, Answered: "0.95", AnsweredWithin: 5 * time.Minute,

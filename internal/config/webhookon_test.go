@@ -115,7 +115,7 @@ func TestListenersNeedPortsThatThereAreAndOneEach(t *testing.T) {
 			"'127.0.0.1:0'}",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.2:3210'}",
 		"webhook: {addr: '127.0.0.1:3210'}",
-		"console: {addr: '0.0.0.0:3210'}",
+		"console: {enabled: false, addr: '0.0.0.0:3210'}",
 		"console: {enabled: true, addr: '0.0.0.0:3211', allowed_hosts: [bot.example.com]}",
 		"webhook: {enabled: true, token: 0123456789abcdef-x, addr: '127.0.0.1:3210'}\nobservability: {enabled: false}",
 	} {

@@ -51,6 +51,7 @@ type Hub struct {
 	watchers map[corebot.Key]map[chan Event]struct{}
 	turns    map[chan Event]struct{} // see WatchTurns
 	rings    map[corebot.Key]*ring   // see Follow
+	steps    map[chan Event]struct{} // see WatchSteps
 }
 
 // Publish hands e to everyone who watches its key, and never blocks.
@@ -70,6 +71,9 @@ func (h *Hub) publish(e Event) *ring {
 	hand(h.watchers[e.Key], e)
 	if e.Kind == TurnStarted || e.Kind == TurnEnded {
 		hand(h.turns, e)
+	}
+	if e.Kind != Text && e.Kind != TextReset {
+		hand(h.steps, e)
 	}
 	return h.rings[e.Key]
 }
@@ -96,6 +100,24 @@ func (h *Hub) WatchTurns() (events <-chan Event, stop func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.turns, c)
+		close(c)
+	})
+}
+
+// WatchSteps returns what happens in the turns of all conversations from now on, but for their texts. stop ends that,
+// as of Watch.
+func (h *Hub) WatchSteps() (events <-chan Event, stop func()) {
+	c := make(chan Event, Buffer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.steps == nil {
+		h.steps = map[chan Event]struct{}{}
+	}
+	h.steps[c] = struct{}{}
+	return c, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.steps, c)
 		close(c)
 	})
 }

@@ -19,6 +19,8 @@ type Chats interface {
 	// Page gives chats behind a cursor, in the order in which they were first seen, and the cursor behind them. An
 	// empty channel means all.
 	Page(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
+	// Newest is Page in the other order.
+	Newest(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
 	Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error)
 	Register(ctx context.Context, k corebot.Key, registered bool, name string) error
 	Reset(ctx context.Context, k corebot.Key) error
@@ -40,6 +42,8 @@ type History interface {
 	Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
 	// AllBefore is Before with the calls of tools and their results.
 	AllBefore(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error)
+	// Since gives at most limit entries that were written behind a number, and the number to go on from.
+	Since(ctx context.Context, k corebot.Key, number int64, limit int) ([]corebot.Said, int64, error)
 }
 
 // The operations on chats.
@@ -60,6 +64,7 @@ type (
 	// ChatsQuery asks for a part of the chats of a channel; an empty channel means all.
 	ChatsQuery struct {
 		Channel string `json:"channel,omitempty"`
+		Newest  bool   `json:"newest,omitempty"` // the chat that was first seen last comes first
 		Part
 	}
 	// Chat is one row of the list.
@@ -131,7 +136,11 @@ type (
 
 // ListChats lists the chats that Corebot knows, in the order in which they were first seen.
 func (s *Service) ListChats(ctx context.Context, q ChatsQuery) (Page[Chat], error) {
-	found, next, err := s.stores.Chats.Page(ctx, q.Channel, q.After, q.size())
+	page := s.stores.Chats.Page
+	if q.Newest {
+		page = s.stores.Chats.Newest
+	}
+	found, next, err := page(ctx, q.Channel, q.After, q.size())
 	return pageOf(found, next, newChat), err
 }
 
@@ -211,6 +220,28 @@ func (s *Service) ReadHistory(ctx context.Context, q HistoryQuery) (Page[corebot
 		next = found[limit-1].Place
 	}
 	return pageOf(found, next, func(s corebot.Said) corebot.Said { return s }), nil
+}
+
+// NewEntries are the entries of a chat that were written behind a number.
+type NewEntries struct {
+	Rows   []corebot.Said `json:"rows"`
+	Number int64          `json:"number"` // to go on from
+	// Again says that entries are missing here: so many were written, or some were deleted. Read the chat again.
+	Again bool `json:"again,omitempty"`
+}
+
+// ReadNewEntries gives what was written in a chat behind a number, in the order of writing.
+func (s *Service) ReadNewEntries(ctx context.Context, k corebot.Key, number int64) (n NewEntries, err error) {
+	n.Rows, n.Number, err = s.stores.History.Since(ctx, k, number, maxSaid)
+	n.Again = n.Number < number || len(n.Rows) == maxSaid
+	if err != nil {
+		return n, err
+	}
+	entries := make([]corebot.HistoryEntry, len(n.Rows)) // which share their calls with the rows
+	for i, said := range n.Rows {
+		entries[i] = said.HistoryEntry
+	}
+	return n, redactCalls(entries)
 }
 
 func redactCalls(history []corebot.HistoryEntry) error {

@@ -12,6 +12,55 @@ import (
 type Lives interface {
 	Get(ctx context.Context, life int64) (corebot.Life, error)
 	Find(ctx context.Context, messageID string) ([]corebot.Life, error)
+	// Waiting gives the messages of a chat that wait or run. The first has its steps.
+	Waiting(ctx context.Context, k corebot.Key, limit int) ([]corebot.Life, error)
+	// Heads gives the message at the front of each lane that has one, with its steps, and the number of messages there.
+	Heads(ctx context.Context, limit int) ([]corebot.Life, []int64, error)
+}
+
+// The operations on messages that wait or run.
+var (
+	ListWaiting = reads("messages.waiting", (*Service).ListWaiting)
+	ListLanes   = reads("lanes.list", (*Service).ListLanes)
+)
+
+type (
+	// WaitingQuery asks for the messages of a chat that wait or run, at most so many.
+	WaitingQuery struct {
+		Key   corebot.Key `json:"key"`
+		Limit int         `json:"limit"`
+	}
+	// Lane is a conversation with messages that wait or run.
+	Lane struct {
+		Head     Life  `json:"head"` // the message at its front
+		Messages int64 `json:"messages"`
+	}
+	// Lanes are the conversations with messages, those whose turns run first.
+	Lanes struct {
+		Rows []Lane `json:"rows"`
+	}
+	// LanesQuery asks for at most so many lanes.
+	LanesQuery struct {
+		Limit int `json:"limit"`
+	}
+)
+
+// ListWaiting gives the messages of a chat that wait or run, in their order.
+func (s *Service) ListWaiting(ctx context.Context, q WaitingQuery) (told Told, err error) {
+	found, err := s.stores.Lives.Waiting(ctx, q.Key, Part{Limit: q.Limit}.size())
+	for _, life := range found {
+		told.Lives = append(told.Lives, newLife(life))
+	}
+	return told, err
+}
+
+// ListLanes gives the conversations with messages, those whose turns run first.
+func (s *Service) ListLanes(ctx context.Context, q LanesQuery) (all Lanes, err error) {
+	found, depths, err := s.stores.Lives.Heads(ctx, Part{Limit: q.Limit}.size())
+	for i, life := range found {
+		all.Rows = append(all.Rows, Lane{newLife(life), depths[i]})
+	}
+	return all, err
 }
 
 // Why tells the lives of the messages with an id.

@@ -18,6 +18,8 @@ type Corebot interface {
 	// ServerTools gives what an MCP server of an agent says of its tools, and one fingerprint over all of them.
 	ServerTools(ctx context.Context, agent, server string) (tools []MCPTool, whole string, err error)
 	ReloadServers(ctx context.Context, agent string) (MCPServers, error)
+	// Login is the address at which a code logs a browser in to the console; empty: there is no console.
+	Login(code string) string
 }
 
 // Contexts says what the next request of a chat would carry; only a running Corebot knows.

@@ -37,6 +37,7 @@ type Stores struct {
 	Planner      Planner
 	Pairings     Pairings
 	Tokens       Tokens // of the HTTP API
+	Console      Console
 	Backups      Backups
 	Memories     Memories
 	Forgetter    Forgetter

@@ -1,0 +1,68 @@
+package console
+
+import (
+	"context"
+	"sync"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+)
+
+// Kind describes the console as a channel.
+func Kind() channels.Kind {
+	return channels.Kind{
+		Name: corebot.ConsoleChannel, Account: corebot.TerminalAccount, Daemon: true, Owner: true, People: true,
+		AnyAgent: true,
+	}
+}
+
+// Channel is the console as a channel. What is said to its chats goes into the mailbox, and the pages read it there.
+type Channel struct {
+	replies *channels.Replies
+
+	mu   sync.Mutex
+	door channels.Door // nil before Run
+	done chan struct{} // closed when Run ends
+}
+
+var (
+	_ channels.Channel = (*Channel)(nil)
+	_ channels.Pulled  = (*Channel)(nil)
+)
+
+// NewChannel makes the channel on a mailbox.
+func NewChannel(box channels.Mailbox) *Channel {
+	return &Channel{replies: channels.NewReplies(box), done: make(chan struct{})}
+}
+
+// Run implements [channels.Channel]. It blocks until ctx ends.
+func (c *Channel) Run(ctx context.Context, door channels.Door) error {
+	c.mu.Lock()
+	c.door, c.done = door, make(chan struct{})
+	done := c.done
+	c.mu.Unlock()
+	<-ctx.Done()
+	close(done)
+	return nil
+}
+
+// running is the door, and what ends with it. Without a door the console takes nothing in.
+func (c *Channel) running() (channels.Door, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.door, c.done
+}
+
+// Send implements [channels.Channel], for what waited before the mailbox took it.
+func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	return channels.Receipt{}, c.replies.Send(ctx, o)
+}
+
+// Pulled implements [channels.Pulled].
+func (c *Channel) Pulled() bool { return true }
+
+// Posted implements [channels.Pulled].
+func (c *Channel) Posted(k corebot.Key) { c.replies.Posted(k) }
+
+// IdempotentSend implements [channels.Idempotent]: the mailbox knows a message by its id.
+func (c *Channel) IdempotentSend() {}

@@ -1,0 +1,267 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
+)
+
+type channelsData struct {
+	operate.Page[operate.ChannelAccount]
+	Pairings []operate.Pairing `json:"pairings"`
+}
+
+// channels shows how the accounts of channels are doing, and who asks to be let in.
+func (c *Console) channels(v *visit) error {
+	found, err := v.service().ListChannels(v.ctx(), v.part())
+	if err != nil {
+		return err
+	}
+	pairings, err := v.service().ListPairings(v.ctx(), operate.PairingQuery{Part: operate.Part{Limit: pageRows}})
+	if err != nil {
+		return err
+	}
+	return v.show(page{Name: "channels", Title: "Channels", Data: channelsData{found, pairings.Rows}, Live: true})
+}
+
+// changeChannel tries the settings of an account, or begins its connection anew.
+func (c *Console) changeChannel(v *visit) error {
+	name := operate.AccountName{Kind: v.r.PostFormValue("kind"), Account: v.r.PostFormValue("account")}
+	said, done := "", operate.Done{Changed: 1}
+	var err error
+	switch v.r.PathValue("action") {
+	case "check":
+		said, err = c.opts.Facts.CheckAccount(v.ctx(), name)
+		done.Changed, done.Why = 0, said
+	case "restart":
+		done, err = v.service().RestartChannel(v.ctx(), name)
+		said = name.String() + " connects anew."
+	default:
+		err = errNoPage
+	}
+	if err != nil {
+		return err
+	}
+	return v.back(done, said, "/channels")
+}
+
+func (c *Console) decidePairing(v *visit) error {
+	decision := operate.PairingDecision{Code: v.r.PathValue("code"), State: corebot.PairingDenied}
+	if v.r.PostFormValue("answer") == "pair" {
+		decision.State = corebot.PairingPaired
+	}
+	p, err := v.service().DecidePairing(v.ctx(), decision)
+	if err != nil {
+		return err
+	}
+	return v.back(p, corebot.Plainly(p.Principal)+" is "+string(p.State)+".", "/channels")
+}
+
+// agentOf is the agent that the address means.
+func (v *visit) agentOf() string {
+	return cmp.Or(v.r.PathValue("agent"), v.r.FormValue("agent"), v.console.opts.Facts.KnownAgents()[0])
+}
+
+type serversData struct {
+	operate.MCPServers
+	Agent  string   `json:"agent"`
+	Agents []string `json:"-"`
+}
+
+func (c *Console) servers(v *visit) error {
+	d := serversData{Agent: v.agentOf(), Agents: c.opts.Facts.KnownAgents()}
+	var err error
+	d.MCPServers, err = v.service().ListServers(v.ctx(), operate.ServersQuery{
+		ByAgent: operate.ByAgent{Agent: d.Agent}, Part: v.part(),
+	})
+	if err != nil {
+		return err
+	}
+	return v.show(page{Name: "mcp", Title: "MCP servers", Data: d})
+}
+
+type serverData struct {
+	operate.MCPTools
+	Agent  string `json:"agent"`
+	Server string `json:"server"`
+	More   string `json:"more,omitempty"`
+}
+
+// server shows what a server says of its tools, with the fingerprints that an approval takes.
+func (c *Console) server(v *visit) error {
+	d := serverData{Agent: v.agentOf(), Server: v.r.PathValue("server")}
+	var err error
+	d.MCPTools, err = v.service().ShowServer(v.ctx(), operate.ToolsQuery{
+		ByAgent: operate.ByAgent{Agent: d.Agent}, Server: d.Server, Part: v.part(),
+	})
+	if err != nil {
+		return err
+	}
+	d.More = v.more(d.Next)
+	return v.show(page{Name: "server", Title: corebot.Plainly(d.Server), Data: d})
+}
+
+// approveTools takes the tools that are ticked, as they were shown.
+func (c *Console) approveTools(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return err
+	}
+	a := operate.ToolApproval{
+		ByAgent: operate.ByAgent{Agent: v.agentOf()}, Server: v.r.PathValue("server"),
+		Fingerprints: map[string]string{},
+	}
+	for _, pair := range v.r.PostForm["tool"] {
+		fingerprint, tool, ok := strings.Cut(pair, " ")
+		if !ok {
+			return fmt.Errorf("%w: the form has no fingerprint of a tool", corebot.ErrInvalid)
+		}
+		a.Fingerprints[tool] = fingerprint
+		if slices.Contains(v.r.PostForm["readonly"], tool) {
+			a.ReadOnly = append(a.ReadOnly, tool)
+		}
+	}
+	if len(a.Fingerprints) == 0 {
+		return corebot.WithHint(fmt.Errorf("%w: no tool is ticked", corebot.ErrInvalid),
+			"tick the tools that you have read")
+	}
+	done, err := v.service().ApproveTools(v.ctx(), a)
+	if err != nil {
+		return err
+	}
+	return v.back(done, strconv.Itoa(done.Changed)+" tools are approved.",
+		"/mcp/"+url.PathEscape(a.Agent)+"/"+url.PathEscape(a.Server))
+}
+
+func (c *Console) reloadServers(v *visit) error {
+	done, err := v.service().ReloadServers(v.ctx(), operate.ServersQuery{ByAgent: operate.ByAgent{Agent: v.agentOf()}})
+	if err != nil {
+		return err
+	}
+	return v.back(done, "The file of MCP servers was read again.", "/mcp")
+}
+
+type skillsData struct {
+	operate.Skills
+	Agent  string   `json:"agent"`
+	Agents []string `json:"-"`
+	More   string   `json:"more,omitempty"`
+}
+
+func (c *Console) skills(v *visit) error {
+	d := skillsData{Agent: v.agentOf(), Agents: c.opts.Facts.KnownAgents()}
+	var err error
+	d.Skills, err = v.service().ListSkills(v.ctx(), operate.SkillsQuery{
+		ByAgent: operate.ByAgent{Agent: d.Agent}, Part: v.part(),
+	})
+	if err != nil {
+		return err
+	}
+	d.More = v.more(d.Next)
+	return v.show(page{Name: "skills", Title: "Skills", Data: d})
+}
+
+func (c *Console) skill(v *visit) error {
+	d, err := v.service().ShowSkill(v.ctx(), operate.SkillName{
+		ByAgent: operate.ByAgent{Agent: v.agentOf()}, Name: v.r.PathValue("name"),
+	})
+	if err != nil {
+		return err
+	}
+	return v.show(page{Name: "skill", Title: corebot.Plainly(d.Name), Data: d})
+}
+
+type memoryData struct {
+	Agent  string               `json:"agent"`
+	Agents []string             `json:"-"`
+	Chats  []string             `json:"-"`
+	Find   string               `json:"find,omitempty"`
+	Found  []operate.MemoryLine `json:"found,omitempty"`
+	Global operate.GlobalMemory `json:"global"`
+	Page   *operate.MemoryPage  `json:"page,omitempty"` // of the chat that was asked for
+}
+
+// memory shows what an agent remembers: its page for all chats, and the page of a chat piece by piece.
+func (c *Console) memory(v *visit) error {
+	s := v.service()
+	d := memoryData{Agent: v.agentOf(), Agents: c.opts.Facts.KnownAgents()}
+	d.Find = strings.TrimSpace(v.r.FormValue("find"))
+	var err error
+	if d.Global, err = s.ReadGlobalMemory(v.ctx(), operate.ByAgent{Agent: d.Agent}); err != nil {
+		return err
+	}
+	if d.Find != "" {
+		found, err := s.SearchMemory(v.ctx(), operate.MemorySearch{
+			ByAgent: operate.ByAgent{Agent: d.Agent}, Text: d.Find, Limit: pageRows,
+		})
+		if err != nil {
+			return err
+		}
+		d.Found = found.Rows
+	}
+	chats, err := s.ListChats(v.ctx(), operate.ChatsQuery{Newest: true, Part: operate.Part{Limit: pageRows}})
+	if err != nil {
+		return err
+	}
+	for _, chat := range chats.Rows {
+		if k, err := corebot.ParseKey(chat.Key); err == nil && k.Agent == d.Agent {
+			d.Chats = append(d.Chats, chat.Key)
+		}
+	}
+	if chat := v.r.FormValue("chat"); chat != "" {
+		k, err := corebot.ParseKey(chat)
+		if err != nil {
+			return err
+		}
+		found, err := s.ReadMemory(v.ctx(), operate.MemoryQuery{Key: k})
+		if err != nil {
+			return err
+		}
+		d.Page = &found
+	}
+	return v.show(page{Name: "memory", Title: "Memory", Data: d})
+}
+
+// changeMemory forgets lines of a chat's memory, or has the owner stand for it. Both name the page as it was shown.
+func (c *Console) changeMemory(v *visit) error {
+	if err := v.r.ParseForm(); err != nil {
+		return err
+	}
+	k, err := corebot.ParseKey(v.r.PostFormValue("chat"))
+	if err != nil {
+		return err
+	}
+	var done operate.Done
+	said, sum := "", v.r.PostFormValue("fingerprint")
+	switch v.r.PathValue("action") {
+	case "trust":
+		done, err = v.service().TrustMemory(v.ctx(), operate.MemoryTrust{Key: k, Fingerprint: sum})
+		said = "You stand for this page now."
+	case "forget":
+		lines := []int{}
+		for _, text := range v.r.PostForm["line"] {
+			from, to, _ := strings.Cut(text, "-")
+			first, err1 := strconv.Atoi(from)
+			last, err2 := strconv.Atoi(to)
+			if err1 != nil || err2 != nil || last < first || last-first > 10_000 {
+				return fmt.Errorf("%w: the form names no line", corebot.ErrInvalid)
+			}
+			for n := first; n <= last; n++ {
+				lines = append(lines, n)
+			}
+		}
+		done, err = v.service().ForgetMemory(v.ctx(), operate.MemoryLoss{Key: k, Fingerprint: sum, Lines: lines})
+		said = fmt.Sprintf("%d lines are forgotten.", done.Changed)
+	default:
+		err = errNoPage
+	}
+	if err != nil {
+		return err
+	}
+	return v.back(done, said, "/memory?"+url.Values{"chat": {k.String()}, "agent": {k.Agent}}.Encode())
+}

@@ -1,0 +1,195 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/runes"
+)
+
+// visit is one request of somebody who is logged in.
+type visit struct {
+	console *Console
+	w       http.ResponseWriter
+	r       *http.Request
+	session corebot.ConsoleSession
+}
+
+func (v *visit) ctx() context.Context { return v.r.Context() }
+
+// service is the admin service, for changes by the owner in the console.
+func (v *visit) service() *operate.Service {
+	return v.console.opts.Service(corebot.AuditEvent{
+		Entry: corebot.EntryConsole, Principal: v.console.opts.Owner, Role: corebot.RoleAdmin,
+	})
+}
+
+// admitted serves those who are logged in. A page that others ask for becomes the page to log in.
+func (c *Console) admitted(serve func(*visit) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		session, err := c.sessionOf(r)
+		switch {
+		case errors.Is(err, corebot.ErrNotFound):
+			if r.Method == http.MethodGet && !wantsJSON(r) && r.Header.Get("HX-Request") == "" && !wantsEvents(r) {
+				http.Redirect(w, r, "/login", http.StatusSeeOther)
+				return
+			}
+			w.Header().Set("HX-Redirect", "/login")
+			c.fail(&visit{console: c, w: w, r: r}, http.StatusUnauthorized, errLoggedOut)
+			return
+		case err != nil:
+			c.fail(&visit{console: c, w: w, r: r}, statusOf(err), err)
+			return
+		}
+		v := &visit{console: c, w: w, r: r, session: session}
+		if err := serve(v); err != nil {
+			c.fail(v, statusOf(err), err)
+		}
+	})
+}
+
+var errLoggedOut = corebot.WithHint(errors.New("this browser is not logged in, or not any more"),
+	"run `corebot console` on the machine: it prints an address to log in")
+
+// cookieName differs by port: a browser sends a cookie to every port of a host, and several Corebots can be there.
+func (c *Console) cookieName(r *http.Request) string {
+	_, port, _ := strings.Cut(r.Host[strings.LastIndexByte(r.Host, ']')+1:], ":")
+	if c.opts.Secure {
+		return "__Host-corebot-" + port
+	}
+	return "corebot-" + port
+}
+
+// sessionOf is the session of a request. A session that is not in force is [corebot.ErrNotFound].
+func (c *Console) sessionOf(r *http.Request) (s corebot.ConsoleSession, err error) {
+	cookie, err := r.Cookie(c.cookieName(r))
+	if err != nil {
+		return s, corebot.ErrNotFound
+	}
+	s, err = c.opts.Sessions.ByDigest(r.Context(), sha256.Sum256([]byte(cookie.Value)))
+	if err != nil {
+		return s, err
+	}
+	now := time.Now()
+	if !s.InForce(now) {
+		return s, corebot.ErrNotFound
+	}
+	if now.Sub(s.UsedAt) >= time.Minute {
+		if err := c.opts.Sessions.Used(r.Context(), s.ID, now); err != nil { // the page matters more
+			c.opts.Log.Warn().Err(err).Msg("the use of a session could not be noted")
+		}
+	}
+	return s, nil
+}
+
+// loggedIn says whether the session of a stream still opens anything.
+func (v *visit) loggedIn() bool {
+	_, err := v.console.sessionOf(v.r)
+	return err == nil
+}
+
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, err := c.sessionOf(r); err == nil {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	v := &visit{console: c, w: w, r: r}
+	if err := v.show(page{Name: "login", Title: "Log in"}); err != nil {
+		c.fail(v, statusOf(err), err)
+	}
+}
+
+// login uses up the code of a login address, and gives the browser its cookie.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	v := &visit{console: c, w: w, r: r}
+	if c.opts.Owner.ID == "" {
+		c.fail(v, http.StatusForbidden, corebot.WithHint(errors.New("this system does not tell who owns the home, so "+
+			"nobody can log in"), "use the commands, or the HTTP API with a token"))
+		return
+	}
+	code := strings.ToLower(strings.TrimSpace(r.PostFormValue("code")))
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	secret := base64.RawURLEncoding.EncodeToString(random[:])
+	session, err := c.opts.Sessions.Login(r.Context(), sha256.Sum256([]byte(code)), sha256.Sum256([]byte(secret)),
+		corebot.Plainly(runes.Head(r.UserAgent(), 200)))
+	if errors.Is(err, corebot.ErrNotFound) {
+		w.WriteHeader(http.StatusForbidden)
+		if err := v.show(page{Name: "login", Title: "Log in", Data: "This code opens nothing: it is wrong, was used " +
+			"before, or is older than ten minutes. Run corebot console again for a new one."}); err != nil {
+			c.opts.Log.Error().Err(err).Msg("the page to log in")
+		}
+		return
+	}
+	if err != nil {
+		c.fail(v, statusOf(err), err)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: c.cookieName(r), Value: secret, Path: "/", HttpOnly: true, Secure: c.opts.Secure,
+		SameSite: http.SameSiteStrictMode, Expires: session.ExpiresAt,
+	})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (c *Console) logout(v *visit) error {
+	if err := c.opts.Sessions.Revoke(v.ctx(), v.session.ID); err != nil && !errors.Is(err, corebot.ErrNotFound) {
+		return err
+	}
+	http.SetCookie(v.w, &http.Cookie{
+		Name: c.cookieName(v.r), Path: "/", HttpOnly: true, Secure: c.opts.Secure, MaxAge: -1,
+		SameSite: http.SameSiteStrictMode,
+	})
+	http.Redirect(v.w, v.r, "/login", http.StatusSeeOther)
+	return nil
+}
+
+// flashes are what the next page of a session says first. A session without a next page leaves one line behind.
+type flashes struct {
+	mu sync.Mutex
+	of map[int64]string
+}
+
+func (f *flashes) set(session int64, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil || len(f.of) > 2*corebot.MaxConsoleSessions {
+		f.of = map[int64]string{}
+	}
+	f.of[session] = text
+}
+
+func (f *flashes) take(session int64) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := f.of[session]
+	delete(f.of, session)
+	return text
+}
+
+// back ends an action: with JSON for a program, or with the page that the form names, which says what was done.
+func (v *visit) back(result any, said, to string) error {
+	if wantsJSON(v.r) {
+		return v.json(http.StatusOK, result)
+	}
+	if from := v.r.PostFormValue("back"); strings.HasPrefix(from, "/") && !strings.HasPrefix(from, "//") {
+		if u, err := url.Parse(from); err == nil && u.Host == "" && u.Scheme == "" && !strings.Contains(from, `\`) {
+			to = from
+		}
+	}
+	if said != "" {
+		v.console.flashes.set(v.session.ID, said)
+	}
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+	return nil
+}

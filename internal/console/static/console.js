@@ -1,0 +1,90 @@
+// Keys, the login by address, and what keeps a page calm while it refreshes itself. Every page works without this file.
+"use strict";
+
+(() => {
+  const $ = (s, of = document) => of.querySelector(s);
+  const typing = (e) => e.target.closest("input, textarea, select, [contenteditable]");
+  let chosen = null;
+  let leading = 0; // when g was pressed
+
+  // A login address has its code behind the #, which no server sees. It leaves the address bar at once.
+  const login = $("[data-login]");
+  if (login && location.hash.length > 1) {
+    login.elements.code.value = decodeURIComponent(location.hash.slice(1));
+    history.replaceState(null, "", location.pathname);
+    login.requestSubmit();
+  }
+
+  const rows = () => [...document.querySelectorAll("[data-row]")].filter((r) => r.offsetParent);
+  const choose = (row) => {
+    if (chosen) chosen.classList.remove("chosen");
+    chosen = row;
+    if (!row) return;
+    row.classList.add("chosen");
+    row.scrollIntoView({ block: "nearest" });
+    const to = $("a, button, summary", row);
+    if (to) to.focus({ preventScroll: true });
+  };
+  const move = (by) => {
+    const all = rows();
+    if (all.length) choose(all[Math.min(Math.max(all.indexOf(chosen) + by, 0), all.length - 1)]);
+  };
+  const places = { n: "/", c: "/chats", a: "/approvals", d: "/deadletters", t: "/tasks", h: "/health" };
+
+  document.addEventListener("keydown", (e) => {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.isComposing) return;
+    if (typing(e)) {
+      if (e.key === "Escape") e.target.blur();
+      return;
+    }
+    const led = Date.now() - leading < 1000;
+    leading = 0;
+    if (led && places[e.key]) {
+      location.assign(places[e.key]);
+    } else if (e.key === "g") {
+      leading = Date.now();
+    } else if (e.key === "/") {
+      const fields = document.querySelectorAll("main [data-search], [data-search]");
+      const field = $("main [data-search]") || fields[0];
+      if (!field) return;
+      const closed = field.closest("details:not([open])");
+      if (closed) closed.open = true;
+      field.focus();
+    } else if (e.key === "j" || e.key === "k") {
+      move(e.key === "j" ? 1 : -1);
+    } else if (e.key === "a") {
+      // Only a request that was chosen, or the only one, is meant.
+      const requests = [...document.querySelectorAll("[data-approve]")];
+      const one = chosen && $("[data-approve]", chosen);
+      if (!one && requests.length !== 1) return;
+      (one || requests[0]).click();
+    } else if (e.key === "?") {
+      const help = $("#help");
+      if (help && !help.open) help.showModal();
+    } else {
+      return;
+    }
+    e.preventDefault();
+  });
+
+  // A refresh waits while somebody writes, reads an opened part or is about to press a button.
+  let late = null;
+  const busy = (at) => at.contains(document.activeElement) && document.activeElement !== document.body
+    || $("details[open]:not(.request details)", at);
+  document.addEventListener("htmx:beforeRequest", (e) => {
+    const at = e.target;
+    if (at.id !== "live" || !busy(at)) return;
+    e.preventDefault();
+    clearTimeout(late);
+    late = setTimeout(() => { if (at.isConnected) at.dispatchEvent(new Event("sse:changed")); }, 3000);
+  });
+  document.addEventListener("htmx:afterSwap", () => { chosen = null; });
+
+  // A form is sent once, however often somebody presses. The browser brings the page back as it was.
+  document.addEventListener("submit", (e) => {
+    if (e.defaultPrevented || e.target.method !== "post") return;
+    const by = e.submitter;
+    setTimeout(() => { if (by) by.disabled = true; }, 0);
+    setTimeout(() => { if (by) by.disabled = false; }, 5000);
+  });
+})();

@@ -1,0 +1,210 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/runes"
+)
+
+// functions are what templates can call.
+var functions = template.FuncMap{
+	"asset": assetPath, "ago": ago, "until": until, "when": when, "moment": moment,
+	"plain": corebot.Plainly, "args": indented,
+	"path": url.PathEscape, "clip": clip, "number": number, "lines": strings.Split, "join": strings.Join,
+	"oneStep": func(s operate.Step) []operate.Step { return []operate.Step{s} }, "lastLine": lastLine, "newest": newest,
+	"diff": diffRows, "chatName": chatName, "word": word, "took": took, "dict": dict, "nonzero": nonzero,
+}
+
+// shownText bounds a text on a page with others, in bytes.
+const shownText = 8 << 10
+
+// clip shortens a text for a page.
+func clip(n int, text string) string {
+	if len(text) <= n {
+		return text
+	}
+	return runes.Head(text, n) + "…"
+}
+
+// nonzero says whether there is such a time.
+func nonzero(t time.Time) bool { return !t.IsZero() }
+
+// took is a time between two moments, as people say it.
+func took(from, to time.Time) string {
+	if from.IsZero() || to.IsZero() {
+		return ""
+	}
+	d := to.Sub(from)
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return span(d)
+}
+
+// ago says how long ago a moment was.
+func ago(t time.Time) string {
+	d := time.Since(t)
+	switch {
+	case t.IsZero():
+		return "never"
+	case d < 0:
+		return "in " + span(-d)
+	case d < 5*time.Second:
+		return "now"
+	}
+	return span(d) + " ago"
+}
+
+// until says how long it is until a moment.
+func until(t time.Time) string {
+	d := time.Until(t)
+	if d <= 0 {
+		return "now"
+	}
+	return "in " + span(d)
+}
+
+// span is a duration in its largest unit.
+func span(d time.Duration) string {
+	for _, u := range []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= u.of {
+			return fmt.Sprintf("%d %s", d/u.of, u.name)
+		}
+	}
+	return fmt.Sprintf("%d s", max(d/time.Second, 1))
+}
+
+// when is a moment for people: without the date if it is of today.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	t = t.Local()
+	layout := "2006-01-02 15:04"
+	if t.Format(time.DateOnly) == time.Now().Format(time.DateOnly) {
+		layout = "15:04:05"
+	}
+	return t.Format(layout)
+}
+
+// moment is a moment for programs.
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// number groups the digits of a number.
+func number(n any) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// indented is JSON over several lines, with what a person cannot see written out.
+func indented(raw json.RawMessage) string {
+	var v any
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if d.Decode(&v) == nil {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if e.Encode(v) == nil {
+			raw = json.RawMessage(strings.TrimSpace(b.String()))
+		}
+	}
+	rows := strings.Split(string(raw), "\n")
+	for i, row := range rows {
+		rows[i] = corebot.Plainly(row)
+	}
+	return strings.Join(rows, "\n")
+}
+
+// diffRow is a row of a diff, with the class of its look.
+type diffRow struct{ Class, Text string }
+
+func diffRows(diff string) (rows []diffRow) {
+	for row := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
+		class := ""
+		switch {
+		case strings.HasPrefix(row, "+"):
+			class = "add"
+		case strings.HasPrefix(row, "-"):
+			class = "del"
+		case strings.HasPrefix(row, "@@"), strings.HasPrefix(row, `\`):
+			class = "note"
+		}
+		rows = append(rows, diffRow{class, row})
+	}
+	return rows
+}
+
+// chatName is how people know a chat: without the parts of its key that are as everywhere.
+func chatName(key string) string {
+	k, err := corebot.ParseKey(key)
+	if err != nil {
+		return key
+	}
+	name := k.Channel + " · " + corebot.Plainly(k.Chat)
+	if k.Channel == corebot.ConsoleChannel {
+		name = corebot.Plainly(k.Chat)
+	}
+	if k.Thread != "" {
+		name += " / " + corebot.Plainly(k.Thread)
+	}
+	if k.Agent != corebot.DefaultAgent {
+		name = corebot.Plainly(k.Agent) + " · " + name
+	}
+	return clip(120, name)
+}
+
+// word is the class of a state: what it is about in one of four looks.
+func word(state string) string {
+	switch {
+	case strings.HasPrefix(state, "running"), state == "success", state == "answered", state == "approved",
+		state == "sent", state == "connected", state == "ready", state == "done", state == "usable", state == "active":
+		return "good"
+	case strings.HasPrefix(state, "waiting"), strings.HasPrefix(state, "deferred"), state == "awaiting",
+		state == "paused", state == "intended", state == "connecting", state == "missing", state == "merged":
+		return "wait"
+	case state == "dead", state == "error", state == "denied", state == "failed", state == "broken", state == "unknown",
+		state == "invalid_args", state == "expired", state == "down":
+		return "bad"
+	}
+	return "calm"
+}
+
+// dict makes arguments of a template by their names.
+func dict(pairs ...any) map[string]any {
+	all := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		all[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return all
+}
+
+// lastLine is the number of the last line of a piece of memory.
+func lastLine(p operate.MemoryPiece) int {
+	return p.Line + max(strings.Count(strings.TrimSuffix(p.Text, "\n"), "\n"), 0)
+}
+
+// newest are the last samples, the newest first.
+func newest(all []corebot.Sample) []corebot.Sample {
+	last := slices.Clone(all[max(len(all)-20, 0):])
+	slices.Reverse(last)
+	return last
+}
