@@ -3,6 +3,7 @@ package corebot
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -183,6 +184,42 @@ type Merged struct {
 type Steered struct {
 	Receipt
 	Merges bool // the running turn can merge it; else it is a prompt that waits its turn
+}
+
+// SkillChoices are the skills that are switched on (true) or off in a chat, whatever their triggers.
+type SkillChoices map[string]bool
+
+// MaxSkillChoices is how many skills a chat can have switched.
+const MaxSkillChoices = 64
+
+// ParseSkillChoices reads what [SkillChoices.String] wrote. It passes over a word that it does not know.
+func ParseSkillChoices(text string) SkillChoices {
+	if text == "" {
+		return nil
+	}
+	all := SkillChoices{}
+	for word := range strings.FieldsSeq(text) {
+		if name, on := strings.CutPrefix(word, "+"); on {
+			all[name] = true
+		} else if name, off := strings.CutPrefix(word, "-"); off {
+			all[name] = false
+		}
+	}
+	return all
+}
+
+// String lists the names with + or - in front of each, sorted.
+func (c SkillChoices) String() string {
+	var words []string
+	for name, on := range c {
+		sign := "-"
+		if on {
+			sign = "+"
+		}
+		words = append(words, sign+name)
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
 }
 
 // Forgotten counts what was deleted with a conversation.

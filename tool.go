@@ -143,6 +143,13 @@ type GrantRole struct {
 	Chat      Key
 }
 
+// ChooseSkill switches a skill on or off in a chat, whatever its trigger.
+type ChooseSkill struct {
+	Chat  Key
+	Skill string
+	On    bool
+}
+
 // BecomeFirstAdmin makes the principal of the call the first admin, everywhere, and registers a chat. Both need the
 // right bootstrap key. A wrong key is counted, the call ends as [Denied], and nothing else changes.
 type BecomeFirstAdmin struct {
@@ -189,6 +196,7 @@ func (SendMessage) effect()      {}
 func (AskAgent) effect()         {}
 func (RegisterChat) effect()     {}
 func (GrantRole) effect()        {}
+func (ChooseSkill) effect()      {}
 func (BecomeFirstAdmin) effect() {}
 func (ScheduleTask) effect()     {}
 func (ChangeTask) effect()       {}

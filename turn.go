@@ -239,8 +239,9 @@ type Stopped struct {
 type Recollection struct {
 	Model       string   // the model that the session asks for; empty: the configured model
 	Think       Thinking // how much models think in the session; empty: as configured
-	Summary     Summary  // of the part of the session that is not shown word for word; zero: none
-	Undelivered []Life   // dead replies that no earlier turn was told about, newest first
+	Skills      SkillChoices
+	Summary     Summary // of the part of the session that is not shown word for word; zero: none
+	Undelivered []Life  // dead replies that no earlier turn was told about, newest first
 }
 
 // Summary replaces the older part of a session in the prompts of later turns. The messages that it covers stay in the

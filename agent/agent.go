@@ -89,6 +89,8 @@ type Notes interface {
 	Page(path string) pages.Page
 	// Skills is the index of the skills and the pages that are always there.
 	Skills() pages.Page
+	// SkillsHere is what a turn is told of skills beside the index, by the choices of its chat and by its message.
+	SkillsHere(choices corebot.SkillChoices, message string) string
 	// ChatMemory is the page of memory of a chat, or of [corebot.Key.InChannel], in pieces, and what is missing of it
 	// and why.
 	ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string)

@@ -143,6 +143,9 @@ func (t *turn) situation(ctx context.Context, undelivered []corebot.Life, open s
 	for _, reply := range undelivered {
 		b.WriteString(notDelivered(reply))
 	}
+	if here := t.notes.SkillsHere(t.skills, t.delivery.Message.Text()); here != "" {
+		b.WriteString(here + "\n")
+	}
 	b.WriteString(t.pagesOfMemory(ctx))
 	b.WriteString(t.recalledFacts(ctx))
 	return outside.Block("situation", strings.TrimSuffix(b.String(), "\n"))

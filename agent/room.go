@@ -26,7 +26,7 @@ func (t *turn) recall(ctx context.Context) (undelivered []corebot.Life, err erro
 	if t.past, err = readPast(found.Summary, entries, most); err != nil {
 		return nil, err
 	}
-	t.asksFor, t.thinks = found.Model, found.Think
+	t.asksFor, t.thinks, t.skills = found.Model, found.Think, found.Skills
 	if e := t.delivery.Message.Errand; e != nil && e.Isolated {
 		t.past, t.who.Apart = past{newest: t.past.newest}, true
 		return nil, nil

@@ -37,11 +37,12 @@ type turn struct {
 	said          []corebot.HistoryEntry // what the turn adds to the history
 
 	*meter
-	room      int               // tokens of the context that are left for the prompt
-	settled   bool              // what is shown of the past is decided
-	halved    bool              // the provider has said that the prompt is too long
-	asksFor   string            // the model that the session asks for; empty: the configured one
-	thinks    corebot.Thinking  // as the session asks for it; empty: as configured
+	room      int              // tokens of the context that are left for the prompt
+	settled   bool             // what is shown of the past is decided
+	halved    bool             // the provider has said that the prompt is too long
+	asksFor   string           // the model that the session asks for; empty: the configured one
+	thinks    corebot.Thinking // as the session asks for it; empty: as configured
+	skills    corebot.SkillChoices
 	spent     []corebot.Spent   // by calls that no step counts
 	own       corebot.JobBudget // what the turn has used itself
 	given     corebot.JobBudget // what its jobs take out of its budget

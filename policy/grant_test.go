@@ -90,7 +90,8 @@ func TestAGrantThatOpensNothingIsRefused(t *testing.T) {
 			t.Errorf("%q: got %v", tool, err)
 		}
 		if tool == "no.such" && !strings.Contains(corebot.HintOf(err),
-			"chat.set_role, history.read, mcp.reload, mcp__*, message.send, status.read") {
+			"chat.set_role, history.read, mcp.reload, mcp__*, message.send, skills.disable, skills.enable, "+
+				"status.read") {
 			t.Errorf("the hint is %q", corebot.HintOf(err))
 		}
 	}

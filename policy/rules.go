@@ -225,6 +225,8 @@ func otherConversations() []rule {
 	}
 }
 
+const skillsOfAdmins = "only an admin of this chat may choose its skills"
+
 // keptForAdmins are the tools that only admins have.
 func keptForAdmins() []rule {
 	return []rule{
@@ -238,6 +240,8 @@ func keptForAdmins() []rule {
 			reason: "who is admin in one conversation may give roles in that one only",
 		},
 		{name: "set-role", tool: "chat.set_role", who: admins, grantable: true, reason: "only an admin may give roles"},
+		{name: "skills-here", tool: "skills.enable", who: admins, grantable: true, reason: skillsOfAdmins},
+		{name: "skills-here", tool: "skills.disable", who: admins, grantable: true, reason: skillsOfAdmins},
 		{
 			name: "mcp-reload", tool: "mcp.reload", who: adminsEverywhere, grantable: true,
 			reason: "only an admin everywhere may reload the MCP servers",
@@ -357,7 +361,7 @@ func openToAll() []rule {
 		"memory.forget", "history.search",
 		"message.send", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
-		"skills.list", "skills.read",
+		"skills.list", "skills.read", "skills.enabled",
 		"tasks.schedule", "tasks.list", "tasks.update", "wait.until", "wait.open", "wait.word", "agent.run",
 		"web.fetch", "web.search",
 	} {

@@ -346,6 +346,43 @@ func (c *Chats) choose(ctx context.Context, m corebot.Message, by corebot.AuditE
 }
 
 var (
+	selectSkills = &query{`SELECT skills FROM chats
+		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	setSkills = &query{`UPDATE chats SET skills = ? WHERE id = ?`}
+)
+
+// Skills are the skills that are switched on or off in a chat.
+func (c *Chats) Skills(ctx context.Context, k corebot.Key) (corebot.SkillChoices, error) {
+	text := ""
+	_, err := c.db.reader.one(ctx, selectSkills, []any{&text}, keyArgs(k)...)
+	return corebot.ParseSkillChoices(text), err
+}
+
+// chooseSkillTx handles [corebot.ChooseSkill]. A chat with too many choices refuses one more.
+func (c *Chats) chooseSkillTx(t *tx, e corebot.ChooseSkill) error {
+	chat, err := chatTx(t, e.Chat)
+	if err != nil {
+		return err
+	}
+	text := ""
+	if _, err := t.one(selectSkills, []any{&text}, keyArgs(e.Chat)...); err != nil {
+		return err
+	}
+	all := corebot.ParseSkillChoices(text)
+	if all == nil {
+		all = corebot.SkillChoices{}
+	}
+	if all[e.Skill] = e.On; len(all) > corebot.MaxSkillChoices {
+		return &corebot.Refused{Err: fmt.Errorf("%w: %d skills are switched in this chat already", corebot.ErrInvalid,
+			corebot.MaxSkillChoices)}
+	}
+	if _, err := t.exec(setSkills, all.String(), chat.ID); err != nil {
+		return err
+	}
+	return c.noteTx(t, "chat.skill", e.Chat, map[string]any{"skill": e.Skill, "on": e.On})
+}
+
+var (
 	selectMemory = &query{`SELECT m.notes FROM memory_sources m JOIN chats c ON c.id = m.chat_id
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
 	putMemory = &query{`INSERT INTO memory_sources (chat_id, notes, at) VALUES (?, ?, ?)

@@ -34,6 +34,7 @@ func everyEffect(letter int64) []made {
 			"", 1,
 		},
 		{corebot.RegisterChat{Chat: testKey("there")}, "chat.register", 0},
+		{corebot.ChooseSkill{Chat: testKey("there"), Skill: "tea", On: true}, "chat.skill", 0},
 		{corebot.GrantRole{Principal: ann, Role: corebot.RoleAdmin}, "role.grant", 0},
 		{
 			corebot.BecomeFirstAdmin{Bootstrap: corebot.HashKey(bootstrapKey), Chat: testKey("there")},

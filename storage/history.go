@@ -168,7 +168,7 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 var (
 	chosen = &query{
 		`SELECT CASE model_session WHEN session THEN model ELSE '' END,
-			CASE think_session WHEN session THEN think ELSE '' END
+			CASE think_session WHEN session THEN think ELSE '' END, skills
 			FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
 	}
 	historyPage = &query{inSession +
@@ -189,7 +189,12 @@ func (h *History) Recall(ctx context.Context, d corebot.Delivery,
 	k := d.Message.Key
 	var newest historyRows
 	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
-		choice := func(s scanner) error { return s.Scan(&r.Model, (*string)(&r.Think)) }
+		choice := func(s scanner) error {
+			skills := ""
+			err := s.Scan(&r.Model, (*string)(&r.Think), &skills)
+			r.Skills = corebot.ParseSkillChoices(skills)
+			return err
+		}
 		if err := c.each(chosen, choice, keyArgs(k.Acts())...); err != nil {
 			return err
 		}

@@ -296,6 +296,8 @@ func (db *DB) effectTx(t *tx, asks *asking, effect corebot.Effect) error {
 		return db.askAgentTx(t, asks, e)
 	case corebot.RegisterChat:
 		return NewChats(db).As(asks.event).registerEffectTx(t, e)
+	case corebot.ChooseSkill:
+		return NewChats(db).As(asks.event).chooseSkillTx(t, e)
 	case corebot.GrantRole:
 		return NewGrants(db).As(asks.event).grantEffectTx(t, e)
 	case corebot.BecomeFirstAdmin:

@@ -27,17 +27,20 @@ const (
 	keyAlways      = "always"
 	keyRequires    = "requires"
 	keyTools       = "tools"
+	keyTrigger     = "trigger"
+	keyKeywords    = "keywords"
 	keyEnv         = "env" // of an entry of requires
 )
 
 func knownKeys() []string {
-	return []string{keyName, keyDescription, keyAlways, keyRequires, keyTools}
+	return []string{keyName, keyDescription, keyAlways, keyRequires, keyTools, keyTrigger, keyKeywords}
 }
 
 // What names may be. A tool's is that of tools.Tool.
 const (
 	skillName = `^[a-z0-9][a-z0-9-]{0,63}$`
 	envName   = `^[A-Za-z_][A-Za-z0-9_]{0,127}$`
+	keyword   = `^\S(.{0,62}\S)?$`
 	toolName  = `^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$`
 )
 
@@ -71,6 +74,10 @@ func (m *FrontMatter) take(key string, value ast.Node) (err error) {
 		m.Requires, err = requirements(value)
 	case keyTools:
 		m.Tools, err = names(key, value, toolName)
+	case keyTrigger:
+		m.Trigger, err = trigger(value)
+	case keyKeywords:
+		m.Keywords, err = names(key, value, keyword)
 	default:
 		return misspelt(key)
 	}
@@ -88,6 +95,14 @@ func (m *FrontMatter) validate() error {
 	case m.Description == "":
 		return corebot.WithHint(fmt.Errorf("%w: it has no description", corebot.ErrInvalid),
 			"say in a line what the skill does and when to use it: the model chooses by that")
+	}
+	if (m.Trigger == Keyword) != (len(m.Keywords) > 0) {
+		return corebot.WithHint(fmt.Errorf("%w: keywords belong to the trigger keyword, and it needs some",
+			corebot.ErrInvalid), "write trigger: keyword and keywords: [one, other]")
+	}
+	if m.Always && m.Trigger != Auto {
+		return corebot.WithHint(fmt.Errorf("%w: its page is always there, and its trigger is %s", corebot.ErrInvalid,
+			m.Trigger), "leave one of the two out")
 	}
 	if n := utf8.RuneCountInString(m.Description); n > maxDescription {
 		return corebot.WithHint(fmt.Errorf("%w: the description has %d characters, the limit is %d",
@@ -134,6 +149,20 @@ func (n *Needs) take(e entry) (err error) {
 		err = fmt.Errorf("%w: the key %q is not known", corebot.ErrInvalid, clip(e.key))
 	}
 	return err
+}
+
+func trigger(value ast.Node) (Trigger, error) {
+	word, err := text(keyTrigger, value)
+	switch {
+	case err != nil:
+		return Auto, err
+	case word == "auto":
+		return Auto, nil
+	case Trigger(word) == Manual, Trigger(word) == Keyword:
+		return Trigger(word), nil
+	}
+	return Auto, corebot.WithHint(fmt.Errorf("%w: the trigger %q", corebot.ErrInvalid, clip(word)),
+		"want auto, manual or keyword")
 }
 
 // names reads a list of names.
@@ -210,6 +239,12 @@ func (m FrontMatter) String() string {
 	}
 	if len(m.Tools) > 0 {
 		fmt.Fprintf(&b, "%s: %s\n", keyTools, quoted(m.Tools))
+	}
+	if m.Trigger != Auto {
+		fmt.Fprintf(&b, "%s: %s\n", keyTrigger, m.Trigger)
+	}
+	if len(m.Keywords) > 0 {
+		fmt.Fprintf(&b, "%s: %s\n", keyKeywords, quoted(m.Keywords))
 	}
 	b.WriteString(fence + "\n")
 	return b.String()

@@ -29,10 +29,13 @@ func (s *Store) Prompt() string {
 		switch {
 		case skill.Err != nil:
 			wrong = append(wrong, withHint(skill.Err))
-		case skill.Usable():
+		case skill.Usable() && skill.Trigger == Auto:
 			usable = append(usable, skill)
 		}
 	}
+	s.waiting.Store(slices.ContainsFunc(found.Skills, func(skill Skill) bool {
+		return skill.Usable() && skill.Trigger != Auto
+	}))
 	index, shown := indexOf(usable)
 	if shown < len(usable) {
 		wrong = append(wrong, fmt.Sprintf("the index of the skills in the prompt has no room for %d of %d: the limit "+
@@ -49,6 +52,54 @@ func (s *Store) Prompt() string {
 	}
 	return lead + index + pages
 }
+
+// Here is what a turn is told of the skills beside [Store.Prompt]: which skills are there in its chat or for its
+// message, and which were switched off. Mostly it is empty.
+func (s *Store) Here(choices corebot.SkillChoices, message string) string {
+	if len(choices) == 0 && !s.triggers() {
+		return ""
+	}
+	found, err := s.All()
+	if err != nil {
+		return "" // the prompt says so
+	}
+	var here, off []Skill
+	message = strings.ToLower(message)
+	for _, skill := range found.Skills {
+		if !skill.Usable() {
+			continue
+		}
+		on, chosen := choices[skill.Name]
+		switch {
+		case chosen && !on:
+			off = append(off, skill)
+		case skill.Trigger != Auto && (on || skill.called(message)):
+			here = append(here, skill)
+		}
+	}
+	var b strings.Builder
+	if len(here) > 0 {
+		index, _ := indexOf(here)
+		fmt.Fprintf(&b, "skills for this message, beside those of the index:\n%s", index)
+	}
+	for i, skill := range off {
+		if i == 0 {
+			b.WriteString("skills that are switched off in this chat, do not use them:")
+		}
+		b.WriteString(" " + skill.Name)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// called says whether a message, in small letters, has a keyword of the skill.
+func (s Skill) called(message string) bool {
+	return s.Trigger == Keyword && slices.ContainsFunc(s.Keywords, func(word string) bool {
+		return strings.Contains(message, strings.ToLower(word))
+	})
+}
+
+// triggers says whether any skill is not always in the index, as the last prompt found it.
+func (s *Store) triggers() bool { return s.waiting.Load() }
 
 // say logs what is wrong, each thing once as long as it stays so.
 func (s *Store) say(wrong []string) {

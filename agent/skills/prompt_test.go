@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/skills"
 )
 
@@ -167,3 +168,30 @@ func BenchmarkPrompt(b *testing.B) {
 // waitUntilSettled: what was changed just now is read again each time, since it could change once more without a sign
 // of it.
 func waitUntilSettled() { time.Sleep(2100 * time.Millisecond) }
+
+func TestATurnIsToldOfSkillsThatItsMessageOrItsChatCallsFor(t *testing.T) {
+	b := newBench(t)
+	b.skill(t, "plain", "Always there.")
+	b.skill(t, "tea", "Makes tea.\ntrigger: keyword\nkeywords: [Tea, hot water]")
+	b.skill(t, "vault", "Opens the vault.\ntrigger: manual")
+	const told, off = "skills for this message, beside those of the index:\n", "skills that are switched off in this " +
+		"chat, do not use them: "
+	if index := b.store.Prompt(); !strings.Contains(index, "- plain: ") || strings.Contains(index, "tea") ||
+		strings.Contains(index, "vault") {
+		t.Errorf("the index is %q", index)
+	}
+	for _, c := range []struct {
+		choices       corebot.SkillChoices
+		message, want string
+	}{
+		{nil, "hello", ""},
+		{nil, "a cup of TEA, please", told + "- tea: Makes tea."},
+		{corebot.SkillChoices{"tea": false}, "tea", off + "tea"},
+		{corebot.SkillChoices{"vault": true}, "hello", told + "- vault: Opens the vault."},
+		{corebot.SkillChoices{"plain": false, "gone": true}, "hello", off + "plain"},
+	} {
+		if got := b.store.Here(c.choices, c.message); got != c.want {
+			t.Errorf("%v, %q: %q, want %q", c.choices, c.message, got, c.want)
+		}
+	}
+}

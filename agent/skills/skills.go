@@ -11,14 +11,17 @@
 //	  - env: [BRAVE_API_KEY]
 //	  - tools: [web.search, web.fetch]
 //	tools: [web.search, web.fetch]
+//	trigger: keyword
+//	keywords: [search the web, look up]
 //	---
 //
 //	# How to search ...
 //
-// This is the public Agent Skills format with three keys of Corebot's own. The key always puts the whole page into
+// This is the public Agent Skills format with five keys of Corebot's own. The key always puts the whole page into
 // every prompt. The key requires lists variables and tools; without them the skill is left out. The key tools lists the
-// tools that the page speaks of, and grants nothing. Keys of other programs (license, metadata, allowed-tools, ...) are
-// passed over.
+// tools that the page speaks of, and grants nothing. The key trigger says when the skill stands in the index: auto
+// always, manual never, keyword in turns whose message has one of its keywords. A chat can switch a skill on or off,
+// whatever its trigger. Keys of other programs (license, metadata, allowed-tools, ...) are passed over.
 //
 // Guarantees:
 //   - One bad skill takes no other away, and fails no turn: it is listed with what is wrong with it.
@@ -71,7 +74,19 @@ type FrontMatter struct {
 	Always      bool   // its page is in every prompt
 	Requires    Needs
 	Tools       []string // which tools its page speaks of; a hint, never a grant
+	Trigger     Trigger
+	Keywords    []string // of a [Keyword] skill; upper and lower case are the same
 }
+
+// Trigger says in which turns a model is told of a skill. The values are those of the front matter.
+type Trigger string
+
+// The triggers.
+const (
+	Auto    Trigger = ""        // in each turn; the front matter says auto, or nothing
+	Manual  Trigger = "manual"  // where it was switched on, and to whoever asks for it by name
+	Keyword Trigger = "keyword" // where it was switched on, and where the message has a keyword
+)
 
 // Needs are things that a skill cannot do without, each named once.
 type Needs struct {

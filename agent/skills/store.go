@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -28,6 +29,8 @@ type Store struct {
 	dirs   *rootfs.Dirs
 	opts   Options
 	parsed *rootfs.Derived[Skill]
+
+	waiting atomic.Bool // a skill waits for its keyword, or to be switched on
 
 	saying sync.Mutex
 	said   []string // what was last wrong, and is not said again

@@ -85,6 +85,9 @@ func matrix() []cell {
 
 		{"skills.list", `{}`, "success open", "success open", "success open"},
 		{"skills.read", `{"name":"none"}`, "error open", "error open", "error open"},
+		{"skills.enabled", `{}`, "success open", "success open", "success open"},
+		{"skills.enable", `{"name":"none"}`, "denied skills-here", "error skills-here", "error skills-here"},
+		{"skills.disable", `{"name":"none"}`, "denied skills-here", "error skills-here", "error skills-here"},
 		{
 			"skills.read", `{"name":"../../data"}`, "denied path-unusable", "denied path-unusable",
 			"denied path-unusable",
@@ -235,11 +238,11 @@ func offers(as effective, shell bool) []string {
 		"fs.write",
 		"history.search", "memory.facts", "memory.forget", "memory.read", "memory.recall",
 		"memory.search", "memory.summary", "memory.write",
-		"message.send", "skills.list", "skills.read", "tasks.list", "tasks.schedule", "tasks.update",
+		"message.send", "skills.enabled", "skills.list", "skills.read", "tasks.list", "tasks.schedule", "tasks.update",
 		"wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
 	}
 	if as != normal {
-		all = append(all, "chat.set_role")
+		all = append(all, "chat.set_role", "skills.disable", "skills.enable")
 	}
 	if as == everywhere {
 		all = append(all, "bus.dead_letter.list", "bus.dead_letter.replay", "mcp.reload", "mcp__test__say")

@@ -229,7 +229,8 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 func (a *App) builtins(u *agentUnit, docs builtin.Documents) ([]tools.Tool, error) {
 	w := u.notes
 	all := append(builtin.Workspace(u.reach(a.disk), w.memory, docs), builtin.SkillsList(w.skills),
-		builtin.SkillsRead(w.skills),
+		builtin.SkillsRead(w.skills, storage.NewChats(a.Store)), builtin.SkillsEnable(w.skills),
+		builtin.SkillsDisable(w.skills), builtin.SkillsEnabled(w.skills, storage.NewChats(a.Store)),
 		builtin.DeadLetterList(a.service), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
 	web, err := webTools(a.config.Tools.Web, docs, u.notes.tool)
 	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err

@@ -33,6 +33,11 @@ func hasSkill(patterns []string) func(name string) bool {
 	}
 }
 
+// SkillsHere implements [agent.Notes].
+func (n *notes) SkillsHere(choices corebot.SkillChoices, message string) string {
+	return n.skills.Here(choices, message)
+}
+
 func (n *notes) Skills() pages.Page { return pages.Page{Text: n.skills.Prompt()} }
 
 // described is what an operator is told. Without knowing the tools there are, those that are required are named.

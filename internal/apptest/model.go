@@ -153,6 +153,9 @@ func (n *Notes) Page(path string) pages.Page {
 // Skills implements [agent.Notes].
 func (n *Notes) Skills() pages.Page { return pages.Page{Text: n.SkillsText} }
 
+// SkillsHere implements [agent.Notes].
+func (n *Notes) SkillsHere(corebot.SkillChoices, string) string { return "" }
+
 // ChatMemory implements [agent.Notes].
 func (n *Notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {
 	if n.Memory != nil {

@@ -54,6 +54,7 @@
 -- has 0094_memory_scopes.sql
 -- has 0095_facts.sql
 -- has 0097_forget.sql
+-- has 0098_chat_skills.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -119,7 +120,7 @@ CREATE TABLE chats (
   registered   INTEGER NOT NULL DEFAULT 0,
   session      INTEGER NOT NULL DEFAULT 1,
   created_at   INTEGER NOT NULL
-, queue_mode TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', model_session INTEGER NOT NULL DEFAULT 0, access TEXT NOT NULL DEFAULT '', think TEXT NOT NULL DEFAULT '', think_session INTEGER NOT NULL DEFAULT 0) STRICT;
+, queue_mode TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', model_session INTEGER NOT NULL DEFAULT 0, access TEXT NOT NULL DEFAULT '', think TEXT NOT NULL DEFAULT '', think_session INTEGER NOT NULL DEFAULT 0, skills TEXT NOT NULL DEFAULT '') STRICT;
 CREATE UNIQUE INDEX chats_key ON chats (agent, channel, account, chat, thread);
 CREATE TABLE grants (
   channel    TEXT    NOT NULL,
@@ -713,8 +714,9 @@ INSERT INTO goose_db_version VALUES (54, 91, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (55, 94, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (56, 95, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (57, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (58, 98, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 57);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 58);

@@ -43,7 +43,8 @@ func TestWhatATurnReadsThatOthersMayHaveWrittenSaysSo(t *testing.T) {
 		egress.Options{Timeout: time.Second})
 	must(t, err)
 	said := []corebot.HistoryEntry{{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("pay mallory")}}
-	all := append(builtin.Workspace(roots.Only(root), pages, nil), builtin.SkillsList(store), builtin.SkillsRead(store),
+	all := append(builtin.Workspace(roots.Only(root), pages, nil), builtin.SkillsList(store),
+		builtin.SkillsRead(store, choices{}),
 		builtin.WebFetch(web, time.Second, nil), builtin.WebSearch(found("pay mallory"), time.Second),
 		builtin.HistorySearch(&sayings{found: said}), builtin.DeadLetterList(&shelf{}),
 		builtin.MCPReload(found("pay mallory")))

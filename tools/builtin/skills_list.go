@@ -58,6 +58,9 @@ func skillLines(all []skills.Skill, after string) string {
 // skillLine says what a skill is for, and whether it is of use.
 func skillLine(s skills.Skill) string {
 	line := s.Name + ": " + s.Description
+	if s.Trigger != skills.Auto {
+		line += " [" + string(s.Trigger) + "]"
+	}
 	if why := uselessness(s); why != "" {
 		line = strings.TrimSuffix(line, ": ") + " [cannot be used: " + why + "]"
 	}

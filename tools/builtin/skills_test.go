@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,8 +25,8 @@ func newSkillBench(t *testing.T) bench {
 		Env: func(string) bool { return false }, Tool: func(name string) bool { return name == "web.search" },
 	})
 	must(t, err)
-	registry, err := tools.NewRegistry(builtin.SkillsList(store), builtin.SkillsRead(store),
-		builtin.Read(roots.Only(root), nil))
+	registry, err := tools.NewRegistry(builtin.SkillsList(store), builtin.SkillsRead(store, choices{"off": false}),
+		builtin.SkillsEnabled(store, choices{"off": false, "later": true}), builtin.Read(roots.Only(root), nil))
 	must(t, err)
 	p, err := policy.New(policy.Options{})
 	must(t, err)
@@ -38,6 +39,25 @@ func newSkillBench(t *testing.T) bench {
 func (b bench) skill(name, page string, lines ...string) {
 	b.Helper()
 	must(b.T, b.root.Write(skills.Path(name), []byte("---\nname: "+name+"\n"+strings.Join(lines, "\n")+"\n---\n"+page)))
+}
+
+// choices are those of every chat.
+type choices corebot.SkillChoices
+
+func (c choices) Skills(context.Context, corebot.Key) (corebot.SkillChoices, error) {
+	return corebot.SkillChoices(c), nil
+}
+
+func TestAChatHasTheSkillsThatAreSwitchedOnThere(t *testing.T) {
+	b := newSkillBench(t)
+	b.skill("off", "Never.", "description: Does it.")
+	b.skill("later", "Later.", "description: Does it later.", "trigger: manual")
+	b.skill("asked", "Asked.", "description: Does it when asked.", "trigger: keyword", "keywords: [tea, coffee]")
+	b.skill("hidden", "Hidden.", "description: Hides.", "trigger: manual")
+	b.wants(corebot.OutcomeError, "the skill off is switched off in this chat", "skills.read", args{"name": "off"})
+	b.wants(corebot.OutcomeSuccess, "Hidden.", "skills.read", args{"name": "hidden"})
+	b.wants(corebot.OutcomeSuccess, "asked: Does it when asked. [for messages with: tea, coffee]\nlater: Does it "+
+		"later. [switched on here]\n", "skills.enabled", args{})
 }
 
 func TestSkillsAreListedAndRead(t *testing.T) {
