@@ -104,7 +104,7 @@ func (c *crash) checkSummary() {
 		want string
 	}{
 		{[]string{"chats", "show", chat.Key}, "of older messages, by scripted"},
-		{[]string{"why", "job"}, "step 0: older messages were summarised by scripted"},
+		{[]string{"why", "job"}, ": older messages were summarised by scripted"},
 	} {
 		if out, err := inside(t.Context(), c.home, look.args...); err != nil || !strings.Contains(out, look.want) {
 			t.Errorf("%v: %v\n%s\nlacks %q", look.args, err, out, look.want)
