@@ -233,9 +233,10 @@ func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 		fact_owners fact_words facts file_charges
 		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
 		summaries task_runs tasks usage_days waits`)
-	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls goose_db_version history_indexed
-		mcp_servers mcp_tools message_parked message_queue objective_alarms objective_cursors objective_minutes
-		page_sources pairing_failures scrub store tokens totals`)
+	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls console_links console_sessions
+		goose_db_version history_indexed mcp_servers mcp_tools message_parked message_queue
+		objective_alarms objective_cursors objective_minutes page_sources pairing_failures samples
+		scrub store tokens totals`)
 	db := openTest(t, t.TempDir())
 	for _, name := range sideQuery(t, db.path, `SELECT name FROM sqlite_schema WHERE type = 'table'
 		AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'history_terms_%'`) {

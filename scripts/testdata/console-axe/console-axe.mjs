@@ -1,0 +1,110 @@
+// Drives the console of a running Corebot in Chromium: a person's way with the mouse, hostile texts, a server that is
+// killed in the middle, and axe over every page in light and dark. It is started by scripts/console-axe.
+import { chromium } from "playwright-core";
+import { AxeBuilder } from "@axe-core/playwright";
+import { execFileSync } from "node:child_process";
+
+const corebot = process.env.COREBOT, home = process.env.COREBOT_HOME, shots = process.env.SHOTS;
+const restart = () => execFileSync(process.env.RESTART, [home], { stdio: "inherit" }); // kills the server and starts it again
+const failures = [];
+const expect = (holds, what) => { if (!holds) failures.push(what); console.log(holds ? "ok   " : "FAIL ", what); };
+
+const login = execFileSync(corebot, ["console"], { env: { ...process.env, COREBOT_HOME: home }, stdio: ["ignore", "pipe", "ignore"] }).toString().trim();
+const base = new URL(login).origin;
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+});
+const context = await browser.newContext();
+const page = await context.newPage();
+const refused = []; // by the policy of the page, and errors of scripts
+page.on("console", (m) => { if (m.type() === "error" && !/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|status of 4/.test(m.text())) refused.push(m.text()); });
+page.on("pageerror", (e) => refused.push(e.message));
+page.on("dialog", async (d) => { failures.push("a dialog was opened: " + d.message()); await d.dismiss(); });
+const foreign = [];
+page.on("request", (r) => { if (new URL(r.url()).origin !== base) foreign.push(r.url()); });
+
+// Log in, by the address alone.
+await page.goto(login);
+await page.waitForURL(base + "/");
+expect(!page.url().includes("#"), "the code leaves the address bar");
+
+// Talk, and watch a call.
+await page.getByRole("link", { name: "Chats", exact: true }).first().click();
+await page.getByLabel("New chat").fill("axe " + Date.now());
+await page.getByRole("button", { name: "Begin" }).click();
+const chat = page.url();
+await page.getByRole("link", { name: "Full" }).click();
+await page.getByLabel("Message", { exact: true }).fill('/tool fs.list {"path": "."}');
+await page.getByRole("button", { name: "Send" }).click();
+await page.locator("#log .from-assistant").last().waitFor();
+await page.locator("#log .from-tool").first().waitFor();
+expect(await page.locator("#log .entry.mine").count() === 1, "the message stands there once");
+expect(await page.locator("#waiting .entry").count() === 0, "nothing waits any more");
+
+// Hostile texts, which come back as the answer, too.
+const corpus = [
+  "<script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\"><svg onload=alert(3)>", "[x](javascript:alert(4))",
+  "![x](http://evil.example/x.png)", "`</code><script>alert(5)</script>`", "<a href=\"javascript:alert(6)\">x</a>",
+  "{{.Secret}}", "</textarea><script>alert(7)</script>", "data:text/html,<script>alert(8)</script>", "<iframe srcdoc='<script>alert(9)</script>'>",
+];
+for (const text of corpus) {
+  const before = await page.locator("#log .entry.mine").count();
+  await page.getByLabel("Message", { exact: true }).fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.waitForFunction((n) => document.querySelectorAll("#log .entry.mine").length > n, before);
+}
+await page.reload();
+expect(await page.locator("main script, main iframe, main img, main [onerror], main [onload], main a[href^='javascript']").count() === 0, "no text became markup");
+
+// A server that dies in the middle: the page goes on by itself, and shows nothing twice.
+const shown = await page.locator("#log .entry").count();
+restart();
+await page.locator(".offline").waitFor({ state: "detached", timeout: 20000 });
+await page.waitForTimeout(1500);
+expect(await page.locator("#log .entry").count() === shown, "after a kill nothing is shown twice");
+await page.getByLabel("Message", { exact: true }).fill("are you there again?");
+await page.getByRole("button", { name: "Send" }).click();
+await page.waitForFunction((n) => document.querySelectorAll("#log .entry.mine").length >= n, corpus.length + 2, { timeout: 20000 });
+const ids = await page.locator("#log .entry").evaluateAll((all) => all.map((e) => e.id));
+expect(new Set(ids).size === ids.length, "every entry has its own element");
+
+// A reminder, and what it cost.
+await page.goto(base + "/tasks");
+const form = page.locator("form[action='/tasks']");
+if (!await form.isVisible()) await page.getByText("New task or reminder").click();
+await form.getByLabel("What to do").fill("water the plants");
+await form.getByLabel("When", { exact: true }).fill("10m");
+await form.getByRole("button", { name: "Make the task" }).click();
+expect(await page.getByText("water the plants").first().isVisible(), "the reminder stands in the list");
+await page.goto(base + "/cost");
+expect(await page.getByRole("heading", { name: "Cost" }).isVisible(), "the cost is shown");
+
+// Keys.
+await page.goto(base + "/");
+await page.keyboard.press("?");
+expect(await page.getByRole("dialog").isVisible(), "? shows the keys");
+await page.keyboard.press("Escape");
+await page.keyboard.press("/");
+expect(await page.evaluate(() => document.activeElement.matches("[data-search]")), "/ goes to the search");
+
+// axe over every page.
+const paths = ["/", "/chats", new URL(chat).pathname + "?view=full", "/approvals", "/deadletters", "/tasks", "/jobs", "/cost", "/health", "/audit", "/why", "/channels", "/mcp", "/skills", "/memory", "/settings"];
+for (const [width, scheme] of [[390, "light"], [1280, "dark"]]) {
+  await page.setViewportSize({ width, height: 860 });
+  await page.emulateMedia({ colorScheme: scheme });
+  for (const path of paths) {
+    await page.goto(base + path);
+    await page.waitForTimeout(150);
+    const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]).analyze();
+    const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+    expect(serious.length === 0, `axe ${scheme} ${width} ${path}` + serious.map((v) => `\n      ${v.id}: ${v.nodes[0].target} ${v.nodes[0].failureSummary}`).join(""));
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    expect(wide <= 0, `${path} is not wider than ${width}`);
+    if (shots) await page.screenshot({ path: `${shots}/${scheme}-${width}-${path.replace(/[^a-z]+/gi, "_").slice(0, 30)}.png` });
+  }
+}
+expect(refused.length === 0, "the policy refuses nothing, and no script fails: " + refused.join(" | "));
+expect(foreign.length === 0, "nothing is loaded from elsewhere: " + foreign.join(" "));
+await browser.close();
+process.exit(failures.length ? 1 : 0);
