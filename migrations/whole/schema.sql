@@ -51,6 +51,7 @@
 -- has 0083_detached.sql
 -- has 0087_attached_files.sql
 -- has 0091_sending_tokens.sql
+-- has 0093_console.sql
 -- has 0094_memory_scopes.sql
 -- has 0095_facts.sql
 -- has 0097_forget.sql
@@ -589,6 +590,31 @@ CREATE TABLE attached_files (
 ) STRICT;
 CREATE UNIQUE INDEX attached_files_chat ON attached_files (chat, channel, account, agent, thread, hash, message_id, name);
 CREATE INDEX attached_files_hash ON attached_files (hash, fault, size);
+CREATE TABLE console_links (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  digest     BLOB    NOT NULL UNIQUE, -- SHA-256 of the code, which is stored nowhere
+  expires_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE console_sessions (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  digest     BLOB    NOT NULL UNIQUE, -- SHA-256 of the cookie's secret, which is stored nowhere
+  browser    TEXT    NOT NULL, -- what it says of itself
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  used_at    INTEGER NOT NULL, -- to the minute
+  revoked_at INTEGER NOT NULL DEFAULT 0 -- 0: it is in force
+) STRICT;
+CREATE TABLE samples (
+  at       INTEGER PRIMARY KEY,
+  waiting  INTEGER NOT NULL, -- inbound messages that wait or run
+  unsent   INTEGER NOT NULL, -- outbound messages that wait or are sent
+  answered INTEGER NOT NULL, -- turns that were answered, counted since the home was made; so are the next four
+  failed   INTEGER NOT NULL, -- claims that ended in a retry or a dead letter
+  calls    INTEGER NOT NULL, -- tool calls
+  tokens   INTEGER NOT NULL,
+  cost     INTEGER NOT NULL, -- in millionths of the currency
+  memory   INTEGER NOT NULL  -- bytes of the process
+) STRICT;
 CREATE TABLE page_sources (
   agent   TEXT    NOT NULL,
   channel TEXT    NOT NULL, -- empty: the page of the agent
@@ -711,12 +737,13 @@ INSERT INTO goose_db_version VALUES (51, 80, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (52, 83, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (53, 87, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (54, 91, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (55, 94, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (56, 95, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (57, 97, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (58, 98, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (55, 93, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (56, 94, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (57, 95, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (58, 97, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (59, 98, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 58);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 59);
