@@ -306,6 +306,14 @@ func TestAPersonTalksInTheConsoleWithoutJavaScript(t *testing.T) {
 	}
 	b.eventually("/why?id=m1", "fs.list")
 	b.eventually("/audit?tool=fs.list", "console")
+	for kind, spec := range map[string]string{
+		"once": "10m", "interval": "90m", "daily": "08:30", "cron": "30 8 * * 1-5",
+	} {
+		task := url.Values{"prompt": {"water"}, "kind": {kind}, "spec": {spec}, "chat": {"main:console:local:garden"}}
+		if status, text := b.post("/tasks", task); status != http.StatusOK || !strings.Contains(text, "runs next at") {
+			t.Errorf("a task %s %s is answered with %d, %s", kind, spec, status, text)
+		}
+	}
 	if status, text := b.post("/chats/main:cli:local:x/send", form); status != http.StatusUnprocessableEntity ||
 		!strings.Contains(text, "answer there") {
 		t.Errorf("a message into a chat of the terminal is %d, %s", status, text)

@@ -270,13 +270,16 @@ func (c *Console) addTask(v *visit) error {
 	if err != nil {
 		return err
 	}
-	spec := strings.TrimSpace(v.r.PostFormValue("spec"))
+	spec, kind := strings.TrimSpace(v.r.PostFormValue("spec")), corebot.TaskKind(v.r.PostFormValue("kind"))
+	if d, err := time.ParseDuration(spec); err == nil && d > 0 && kind == corebot.TaskOnce { // from now, as in /remind
+		spec = time.Now().Add(d).UTC().Truncate(time.Second).Format(time.RFC3339)
+	}
 	row, err := v.service().CreateTask(v.ctx(), operate.NewTask{
 		Key: k, By: c.opts.Owner, Name: strings.TrimSpace(v.r.PostFormValue("name")),
 		Prompt:  strings.ReplaceAll(v.r.PostFormValue("prompt"), "\r\n", "\n"),
 		Context: corebot.TaskContext(cmp.Or(v.r.PostFormValue("context"), string(corebot.TaskInChat))),
 		Schedule: corebot.Schedule{
-			Kind: corebot.TaskKind(v.r.PostFormValue("kind")), Spec: spec,
+			Kind: kind, Spec: spec,
 			TimeZone: strings.TrimSpace(v.r.PostFormValue("zone")),
 		},
 	})

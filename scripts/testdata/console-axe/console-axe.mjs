@@ -76,6 +76,7 @@ if (!await form.isVisible()) await page.getByText("New task or reminder").click(
 await form.getByLabel("What to do").fill("water the plants");
 await form.getByLabel("When", { exact: true }).fill("10m");
 await form.getByRole("button", { name: "Make the task" }).click();
+await page.getByText(/runs next at/).waitFor({ timeout: 5000 }).catch(() => {});
 expect(await page.getByText("water the plants").first().isVisible(), "the reminder stands in the list");
 await page.goto(base + "/cost");
 expect(await page.getByRole("heading", { name: "Cost" }).isVisible(), "the cost is shown");
