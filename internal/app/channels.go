@@ -138,11 +138,12 @@ func (a *App) isNetwork(name string) bool {
 // answerAfter is how long an answer in a kind of channel waits for an approval, before it comes without the call. Where
 // a program reads, it always waits: the program takes the first reply for all there is.
 func (a *App) answerAfter(channel string) time.Duration {
-	people := channel == webhook.Channel && a.config.WebhookInteractive()
-	if people || ownersChannel().Is(channel) || a.isNetwork(channel) {
-		return a.config.Approvals.AnswerAfter
+	all := kinds(a.networks)
+	i := slices.IndexFunc(all, func(k channels.Kind) bool { return k.Name == channel })
+	if i < 0 || !all[i].People || !all[i].Owner && !all[i].Network && !a.config.WebhookInteractive() {
+		return 0
 	}
-	return 0
+	return a.config.Approvals.AnswerAfter
 }
 
 // untrusted names what taints turns, by the kinds whose messages do.

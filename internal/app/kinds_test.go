@@ -230,7 +230,7 @@ func TestTheKindsAreWhatTheirChannelsPromise(t *testing.T) {
 	if _, is := (&App{config: c}).destinations()["webhook"]; is {
 		t.Error("messages can be sent to a webhook that is switched off")
 	}
-	if limits(c.Bus).Owner != "cli" {
+	if limits(c.Bus).Owner != "cli,console" {
 		t.Errorf("the limits know the owner on %q", limits(c.Bus).Owner)
 	}
 }

@@ -60,7 +60,7 @@ func (l *ledgerOfCache) count() int {
 const newTokens = 500
 
 // firstTokens is the limit for the request of a new chat: somebody pays for each tool and each sentence in every turn.
-const firstTokens = 6_000
+const firstTokens = 6_200
 
 // Requests begin alike, whatever the chat, the turn and the process. So a provider's prompt cache holds the tools, the
 // system prompt and the history. Text that changes must come last.
