@@ -16,7 +16,10 @@ import (
 )
 
 // toolShare is which part of a prompt the tools may take before they are shortened.
-const toolShare = 4
+const toolShare = 3
+
+// pastShare is which part of a prompt the session needs at least: with less the context is too small.
+const pastShare = 4
 
 // maxBriefText bounds what is left of a tool's description when room is short, in bytes.
 const maxBriefText = 160
@@ -117,7 +120,7 @@ const crampedText = "The model's context is small for this conversation: what wa
 // has beside the rest of the prompt.
 func (t *turn) noteCramped(left int) {
 	lost := len(t.shown) < len(t.past.turns)
-	squeezed := t.past.summary.Through > 0 && (t.shortened || left < t.room/toolShare)
+	squeezed := t.past.summary.Through > 0 && (t.shortened || left < t.room/pastShare)
 	switch {
 	case !lost && !squeezed:
 	case t.past.summary.Through > 0:

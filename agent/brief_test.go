@@ -69,7 +69,7 @@ func TestToolsAreShortenedWhereTheyTakeTooMuchOfThePrompt(t *testing.T) {
 	if brief*10 > whole {
 		t.Fatalf("%d tokens become %d", whole, brief)
 	}
-	small := &turn{Agent: &Agent{}, meter: newMeter(llm.Estimate{}), room: 4*whole - 1}
+	small := &turn{Agent: &Agent{}, meter: newMeter(llm.Estimate{}), room: 3*whole - 1}
 	for range 2 {
 		got := small.sized(long)
 		if got[0].Description != "Does b." || string(got[0].Schema) != `{"type":"object"}` || got[0].Name != "b" ||

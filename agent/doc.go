@@ -26,7 +26,7 @@
 //   - Every request is within the context, also in the middle of a turn, whatever its tools returned. Results are
 //     shortened before they are left out, and a call always keeps its result. The user's messages and the results of
 //     the last answer are always there.
-//   - Tools leave room. Tools that would take more than a quarter of a prompt are offered without their prose; see
+//   - Tools leave room. Tools that would take more than a third of a prompt are offered without their prose; see
 //     [ToolTokens].
 //   - No part of a session is lost in silence. A chat is told once in a session that the context is too small for the
 //     session.

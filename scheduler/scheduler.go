@@ -190,8 +190,9 @@ func (s *Scheduler) heed(ctx context.Context) {
 		return
 	}
 	s.planAt = time.Now().Add(planAgain)
+	s.due.WithLabelValues(outcomeFault).Inc()
 	s.opts.Log.Error().Err(err).Int64("retry_ms", planAgain.Milliseconds()).
-		Msg("the due times of tasks could not be planned by the clock as it is now")
+		Msg("the tasks could not be read: those that are due can be late (`corebot tasks list`, `corebot db check`)")
 }
 
 func (s *Scheduler) plan(ctx context.Context, now time.Time) error {

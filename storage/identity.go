@@ -22,6 +22,9 @@ import (
 // an interrupted start can leave a database without a memory, but never a memory without a database.
 const rememberedName = "database.json"
 
+// auditKeyName is the key with which `corebot serve` signs the audit trail of the database.
+const auditKeyName = "audit.key"
+
 // identity tells databases apart.
 type identity struct {
 	ID        string `json:"id"`        // '' in a file of an older schema
@@ -44,7 +47,8 @@ type past struct {
 }
 
 // pastOf looks for traces of earlier starts. Homes of older versions have no memory file. Their traces are a
-// write-ahead log with content, the ballast, or backups: these are created only beside a whole database.
+// write-ahead log with content, the ballast, or backups: these are created only beside a whole database. The key of the
+// audit trail lies outside of the directory. So a home that has lost the whole directory is not taken for a new one.
 func pastOf(dir string) (p past, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, rememberedName))
 	switch {
@@ -64,7 +68,8 @@ func pastOf(dir string) (p past, err error) {
 	default:
 		p.trace = cmp.Or(firstOf(filepath.Join(dir, backupsName, "*.db")),
 			firstOf(filepath.Join(dir, backupsName, "*", "manifest.json")),
-			firstOf(filepath.Join(dir, asidePrefix+"*", FileName)))
+			firstOf(filepath.Join(dir, asidePrefix+"*", FileName)),
+			firstOf(filepath.Join(filepath.Dir(dir), auditKeyName)))
 	}
 	return p, nil
 }

@@ -190,9 +190,10 @@ func olderDatabase(t *testing.T, madeAt int64) string {
 func TestTracesOfAnOlderVersionTellThatThereWasADatabase(t *testing.T) {
 	for name, content := range map[string]string{
 		FileName + "-wal": "frames", ballastName: "x", backupsName + "/b/manifest.json": "",
-		backupsName + "/b.db": "", asidePrefix + "1/" + FileName: "",
+		backupsName + "/b.db": "", asidePrefix + "1/" + FileName: "", "../" + auditKeyName: "",
 	} {
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "data")
+		must(t, os.Mkdir(dir, 0o700))
 		path := filepath.Join(dir, name)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, []byte(content), 0o600))

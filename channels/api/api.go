@@ -66,7 +66,7 @@ func (c *Channel) Run(ctx context.Context, door channels.Door) error {
 const startTime = 5 * time.Second
 
 // errAway is [corebot.ErrClosed] in the words of a caller.
-var errAway = fmt.Errorf("Corebot is starting or stopping: %w", corebot.ErrClosed)
+var errAway = fmt.Errorf("the channel of the API is starting or stopping: %w", corebot.ErrClosed)
 
 // entrance is the door, which is waited for before the channel runs for the first time.
 func (c *Channel) entrance(ctx context.Context) (channels.Door, error) {

@@ -39,6 +39,7 @@ func TestTheServiceStories(t *testing.T) {
 			e.Setenv("PATH", program+e.Getenv("PATH"))
 			e.Setenv("COREBOT_WEBHOOK_ADDR", "127.0.0.1:0")
 			e.Setenv("COREBOT_OBSERVABILITY_ADDR", "127.0.0.1:0")
+			e.Setenv("COREBOT_CONSOLE_ADDR", "127.0.0.1:0")
 			e.Setenv("MODELS", models.URL)
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil

@@ -100,6 +100,7 @@ func TestStories(t *testing.T) {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
 			e.Setenv("PATH", program+e.Getenv("PATH"))
+			e.Setenv("COREBOT_CONSOLE_ADDR", "127.0.0.1:0")
 			e.Setenv("MODELS", models.URL)
 			e.Setenv("TELEGRAM", platform.URL())
 			e.Setenv("TEA", tea)

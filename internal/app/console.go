@@ -172,15 +172,17 @@ func (f facts) CheckAccount(ctx context.Context, name operate.AccountName) (stri
 	if err != nil {
 		return "", err
 	}
-	for _, c := range CheckAccounts(ctx, fresh, func(a channels.Account) bool {
+	checked := CheckAccounts(ctx, fresh, func(a channels.Account) bool {
 		return a.Kind == name.Kind && (a.Name == name.Account || name.Account == "")
-	}) {
-		if !c.OK {
-			return fmt.Sprintf("%s does not work: %s. Hint: %s", name, c.Error, cmp.Or(c.Advice, "none")), nil
-		}
-		return fmt.Sprintf("%s works: %s", name, c.Says), nil
+	})
+	switch {
+	case len(checked) == 0:
+		return "", fmt.Errorf("the account %s: %w", name, corebot.ErrNotFound)
+	case !checked[0].OK:
+		c := checked[0]
+		return fmt.Sprintf("%s does not work: %s. Hint: %s", name, c.Error, cmp.Or(c.Advice, "none")), nil
 	}
-	return "", fmt.Errorf("the account %s: %w", name, corebot.ErrNotFound)
+	return fmt.Sprintf("%s works: %s", name, checked[0].Says), nil
 }
 
 // KnownAgents implements [console.Facts].

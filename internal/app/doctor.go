@@ -125,6 +125,24 @@ func checkDisk(home string, floor int64) Finding {
 	return ok("the disk has %d MiB free", disk.Free>>20)
 }
 
+// unreadTask says which task cannot be read. Reminders of it never come, and nothing else shows that.
+func unreadTask(ctx context.Context, db *storage.DB) error {
+	for after := ""; ; {
+		tasks, next, err := storage.NewTasks(db).Page(ctx, corebot.TaskFilter{}, after, operate.MaxRows)
+		if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			if task.Damaged != nil {
+				return fmt.Errorf("task %d: %w", task.ID, task.Damaged)
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
 func checkDaemon(ctx context.Context, home string) Finding {
 	_, running, err := control.Dial(ctx, DataDir(home))
 	switch {
@@ -155,6 +173,10 @@ func checkDatabase(ctx context.Context, home string) Finding {
 	if len(s.SetAside) > 0 || len(s.Unread) > 0 {
 		return fail("the database", corebot.WithHint(damage(s), "`corebot db check` says more; put back the newest "+
 			"file of data/backups, or have the chats go on with `corebot dlq give-up LANE`"))
+	}
+	if err := unreadTask(ctx, db); err != nil {
+		return fail("the tasks", corebot.WithHint(err, "`corebot tasks list` names them, `corebot db check` says "+
+			"more; `corebot db restore` with the newest backup brings them back, and loses what came after it"))
 	}
 	dead := s.DeadLetters[corebot.Inbound.String()] + s.DeadLetters[corebot.Outbound.String()]
 	if dead > 0 {
