@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -61,10 +62,21 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 var errLoggedOut = corebot.WithHint(errors.New("this browser is not logged in, or not any more"),
 	"run `corebot console` on the machine: it prints an address to log in")
 
+// secure says whether a browser comes through TLS. A host that is no name of this machine is that of the proxy in front,
+// also where the listener itself is on loopback.
+func (c *Console) secure(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return c.opts.Secure || host != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
 // cookieName differs by port: a browser sends a cookie to every port of a host, and several Corebots can be there.
 func (c *Console) cookieName(r *http.Request) string {
 	_, port, _ := strings.Cut(r.Host[strings.LastIndexByte(r.Host, ']')+1:], ":")
-	if c.opts.Secure {
+	if c.secure(r) {
 		return "__Host-corebot-" + port
 	}
 	return "corebot-" + port
@@ -136,7 +148,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: c.cookieName(r), Value: secret, Path: "/", HttpOnly: true, Secure: c.opts.Secure,
+		Name: c.cookieName(r), Value: secret, Path: "/", HttpOnly: true, Secure: c.secure(r),
 		SameSite: http.SameSiteStrictMode, Expires: session.ExpiresAt,
 	})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -147,7 +159,7 @@ func (c *Console) logout(v *visit) error {
 		return err
 	}
 	http.SetCookie(v.w, &http.Cookie{
-		Name: c.cookieName(v.r), Path: "/", HttpOnly: true, Secure: c.opts.Secure, MaxAge: -1,
+		Name: c.cookieName(v.r), Path: "/", HttpOnly: true, Secure: c.secure(v.r), MaxAge: -1,
 		SameSite: http.SameSiteStrictMode,
 	})
 	http.Redirect(v.w, v.r, "/login", http.StatusSeeOther)
