@@ -330,8 +330,9 @@ type Attached struct{ db *DB }
 func NewAttached(db *DB) *Attached { return &Attached{db} }
 
 const (
-	attachedColumns = `message_id, hash, name, media_type, size, fault, at`
-	attachedChat    = `chat = ?1 AND channel = ?2 AND account = ?3 AND agent = ?4 AND thread = ?5`
+	maxFilesOfMessage = 64 // no channel takes more files with one
+	attachedColumns   = `message_id, hash, name, media_type, size, fault, at`
+	attachedChat      = `chat = ?1 AND channel = ?2 AND account = ?3 AND agent = ?4 AND thread = ?5`
 )
 
 var (
@@ -351,6 +352,8 @@ var (
 		ORDER BY hash LIMIT ?7 + 0`}
 	forgetFiles = &query{`DELETE FROM attached_files WHERE id IN (SELECT id FROM attached_files WHERE ` + attachedChat +
 		` LIMIT ?6 + 0)`}
+	filesOfMessage = &query{`SELECT COUNT(*) FROM attached_files WHERE ` + attachedChat + ` AND message_id = ?6
+		AND NOT (hash = ?7 AND name = ?8)`}
 	hadMessage = &query{`SELECT 1 FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.message_id = ?1
 		AND l.direction = 1 AND l.agent = ?2 AND l.channel = ?3 AND l.account = ?4 AND l.chat = ?5 AND l.thread = ?6`}
 )
@@ -365,6 +368,12 @@ func chatArgs(k corebot.Key, more ...any) []any {
 func (a *Attached) Refer(ctx context.Context, f corebot.AttachedFile, chatBytes int64) (corebot.AttachedFile, error) {
 	err := a.db.write(ctx, "file.refer", func(t *tx) error {
 		f.At = t.now
+		others := int64(0) // of a message that is refused later, such as a conflict: it cannot leave more and more
+		if _, err := t.one(filesOfMessage, []any{&others},
+			chatArgs(f.Key, f.MessageID, f.Hash, f.Name)...); err != nil || others >= maxFilesOfMessage {
+			f.Fault = "the message has too many files"
+			return err
+		}
 		fault, err := faultTx(t, f, chatBytes)
 		if err != nil {
 			return err

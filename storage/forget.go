@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/corebot/corebot"
 )
@@ -35,7 +36,12 @@ func (f *Forgetting) Chat(ctx context.Context, k corebot.Key) (all corebot.Forgo
 	if err != nil {
 		return all, err
 	}
-	for _, k := range keys {
+	if err := f.db.write(ctx, "forget.begin", func(t *tx) error {
+		return changeTx(t, f.by, "chat.delete.begin", k, map[string]any{"chat": k.String(), "conversations": len(keys)})
+	}); err != nil {
+		return all, err
+	}
+	for _, k := range slices.Backward(keys) { // a deletion that is cut off finds the others by way of the first
 		gone, err := f.one(ctx, k)
 		all = all.Add(gone)
 		if err != nil {

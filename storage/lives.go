@@ -31,8 +31,10 @@ const lifeColumns = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.
 
 var (
 	livesByMessageID = &query{lifeColumns + `WHERE m.message_id = ? ORDER BY m.id LIMIT 20`}
-	lifeByRow        = &query{lifeColumns + `WHERE m.id = ?`}
-	livesOfLane      = &query{lifeColumns + `WHERE q.life_id IS NOT NULL AND l.direction = 1 AND l.agent = ?
+	livesInChat      = &query{lifeColumns + `WHERE m.message_id = ? AND l.agent = ? AND l.channel = ?
+		AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY m.id LIMIT 20`}
+	lifeByRow   = &query{lifeColumns + `WHERE m.id = ?`}
+	livesOfLane = &query{lifeColumns + `WHERE q.life_id IS NOT NULL AND l.direction = 1 AND l.agent = ?
 		AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT ? + 0`}
 	// The heads of lanes that have messages, those of the running turns first, then by how long they have waited.
 	livesAtHeads = &query{lifeColumns + `JOIN (SELECT h.lane_id, MIN(h.seq) AS seq FROM lanes b JOIN message_queue h
@@ -50,6 +52,11 @@ var (
 // the id.
 func (l *Lives) Find(ctx context.Context, messageID string) ([]corebot.Life, error) {
 	return l.load(ctx, livesByMessageID, messageID)
+}
+
+// FindIn returns the messages of one chat with this id, in both directions.
+func (l *Lives) FindIn(ctx context.Context, k corebot.Key, messageID string) ([]corebot.Life, error) {
+	return l.load(ctx, livesInChat, append([]any{messageID}, keyArgs(k)...)...)
 }
 
 // Get returns the message of one life row, such as a dead letter.

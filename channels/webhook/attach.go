@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -122,6 +123,8 @@ func decodeForm(raw []byte, boundary string) (channels.Incoming, *problem) {
 			return err
 		case len(text) > maxFormField:
 			return &wrongForm{fmt.Sprintf("the field %s is longer than %d bytes", quoted(p.FormName()), maxFormField)}
+		case !utf8.Valid(text):
+			return &wrongForm{fmt.Sprintf("the field %s is not valid UTF-8", quoted(p.FormName()))}
 		case fields[p.FormName()] != nil:
 			return &wrongForm{fmt.Sprintf("the field %s stands there twice", quoted(p.FormName()))}
 		case p.FormName() == "metadata":

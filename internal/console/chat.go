@@ -254,7 +254,7 @@ func turnOf(ctx context.Context, s *operate.Service, k corebot.Key, id string, k
 		return f, nil
 	}
 	known[id] = nil
-	told, err := s.Why(ctx, operate.ByMessage{MessageID: id})
+	told, err := s.Why(ctx, operate.ByMessage{MessageID: id, Key: k})
 	if errors.Is(err, corebot.ErrNotFound) { // its life is older than the retention time
 		return nil, nil
 	}
@@ -293,11 +293,17 @@ func (c *Console) waiting(ctx context.Context, s *operate.Service, k corebot.Key
 			return nil, err
 		}
 		for _, a := range calls.Rows {
-			if a.Life == all[0].ID {
-				all[0].Approvals = append(all[0].Approvals, a.Row())
+			if a.Life != all[0].ID {
+				continue
 			}
+			// A decision is about the whole request, which can go on behind this page.
+			whole, err := s.ShowApproval(ctx, operate.ByID{ID: a.Request})
+			for _, call := range whole.Calls {
+				all[0].Approvals = append(all[0].Approvals, call.Row())
+			}
+			return all, err
 		}
-		if after = calls.Next; after == "" || len(all[0].Approvals) > 0 {
+		if after = calls.Next; after == "" {
 			return all, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,6 +81,15 @@ func (c *Console) approvals(v *visit) error {
 		if after = waits.Next; after == "" {
 			break
 		}
+	}
+	if len(calls) > 0 { // the last request can go on behind what was read: a decision is about all of it
+		last := calls[len(calls)-1].Request
+		whole, err := s.ShowApproval(v.ctx(), operate.ByID{ID: last})
+		if err != nil {
+			return err
+		}
+		calls = slices.DeleteFunc(calls, func(a operate.Approval) bool { return a.Request == last })
+		calls = append(calls, whole.Calls...)
 	}
 	d.Waiting = requests(calls)
 	all, err := s.ListApprovals(v.ctx(), operate.ApprovalQuery{All: true, Part: v.part()})

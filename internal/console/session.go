@@ -62,8 +62,8 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 var errLoggedOut = corebot.WithHint(errors.New("this browser is not logged in, or not any more"),
 	"run `corebot console` on the machine: it prints an address to log in")
 
-// secure says whether a browser comes through TLS. A host that is no name of this machine is that of the proxy in front,
-// also where the listener itself is on loopback.
+// secure says whether a browser comes through TLS. A host that is no name of this machine is that of the proxy in
+// front, also where the listener itself is on loopback.
 func (c *Console) secure(r *http.Request) bool {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -140,14 +140,15 @@ func (s *Store) orphan(ctx context.Context, path string, grace time.Duration) er
 	defer s.mu.Unlock()
 	first, seen := s.orphans[hash]
 	if !seen {
-		if len(s.orphans) >= maxOrphans {
-			clear(s.orphans)
+		if grace > 0 && len(s.orphans) >= maxOrphans {
+			return nil // those that are noted go first, and make room
 		}
 		first = now
 		s.orphans[hash] = now
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
+		delete(s.orphans, hash)
 		return ignoreMissing(err)
 	}
 	if now.Sub(first) < grace || now.Sub(info.ModTime()) < grace {

@@ -13,6 +13,9 @@ import (
 // maxHeld bounds what tokens hold open: requests that wait for an answer, and sockets.
 const maxHeld = 600
 
+// maxHeldByToken bounds what one token holds open: no token shuts out the others.
+const maxHeldByToken = 200
+
 // Why something that a token held open has ended.
 var (
 	errTokenEnded = errors.New("the token has been revoked or has expired")
@@ -53,7 +56,13 @@ func (c *call) hold(ctx context.Context) (*held, error) {
 		end(nil)
 	}
 	all.mu.Lock()
-	full := len(all.open) >= maxHeld
+	own := 0
+	for o := range all.open {
+		if o.token == h.token {
+			own++
+		}
+	}
+	full := len(all.open) >= maxHeld || own >= maxHeldByToken
 	if !full {
 		if all.open == nil {
 			all.open = map[*held]struct{}{}
@@ -63,8 +72,8 @@ func (c *call) hold(ctx context.Context) (*held, error) {
 	all.mu.Unlock()
 	if full {
 		h.close()
-		return nil, corebot.WithHint(fmt.Errorf("%w: %d requests and sockets wait already", corebot.ErrOverloaded,
-			maxHeld), "close some, or ask again later")
+		return nil, corebot.WithHint(fmt.Errorf("%w: %d requests and sockets of this token, or %d of all, wait already",
+			corebot.ErrOverloaded, maxHeldByToken, maxHeld), "close some, or ask again later")
 	}
 	// Looked at after the hold is known: a token that is revoked later finds it.
 	if now, err := c.server.opts.Tokens.ByID(ctx, c.token.ID); err != nil || !now.InForce(time.Now()) {

@@ -35,6 +35,7 @@ type call struct {
 	request *http.Request
 	writer  http.ResponseWriter
 	token   corebot.Token
+	gone    context.Context // ends when the caller has gone, and not with the time of a request
 }
 
 // service is the admin service, for changes by the token of the call.

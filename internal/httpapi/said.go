@@ -146,7 +146,7 @@ func (j *journals) read(ctx context.Context, messageID string) error {
 		return nil
 	}
 	j.last, j.life, j.answers = messageID, corebot.Life{}, nil
-	told, err := j.service.Why(ctx, operate.ByMessage{MessageID: messageID})
+	told, err := j.service.Why(ctx, operate.ByMessage{MessageID: messageID, Key: j.key})
 	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return err
 	}

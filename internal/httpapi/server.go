@@ -191,7 +191,7 @@ func (s *Server) guarded(r route) http.Handler {
 			refused.write(w)
 			return
 		}
-		c := &call{server: s, request: req.WithContext(ctx), token: token, writer: w}
+		c := &call{server: s, request: req.WithContext(ctx), token: token, writer: w, gone: req.Context()}
 		result, err := r.serve(c)
 		if err != nil {
 			s.fail(w, req, err)

@@ -107,7 +107,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	c := &call{server: s, request: r, writer: w, token: token}
+	c := &call{server: s, request: r, writer: w, token: token, gone: r.Context()}
 	h, err := c.hold(context.WithoutCancel(r.Context()))
 	if err != nil {
 		s.fail(w, r, err)

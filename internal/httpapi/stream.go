@@ -30,10 +30,14 @@ func (k *socket) send(q socketRequest) bool {
 	if err != nil {
 		return k.refuse(q, err)
 	}
+	o := outgoing{call: k.call, key: key, id: cmp.Or(q.ID, randomID()), text: q.Message}
+	if _, under := k.pending[o.id]; under {
+		return k.refuse(q, malformed("wait for its end, or give it another id",
+			"a message with this id is under way on this socket"))
+	}
 	if _, _, err = k.follow(key, 0); err != nil {
 		return k.refuse(q, err)
 	}
-	o := outgoing{call: k.call, key: key, id: cmp.Or(q.ID, randomID()), text: q.Message}
 	k.pending[o.id] = time.Now()
 	go o.sendTo(k)
 	return true

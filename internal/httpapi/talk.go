@@ -174,6 +174,11 @@ func (o outgoing) sendAndWait(ctx context.Context, out sent) (sent, error) {
 		return out, err
 	}
 	defer held.close()
+	rc := http.NewResponseController(o.writer)
+	if err := errors.Join(rc.SetReadDeadline(time.Time{}),
+		rc.SetWriteDeadline(time.Now().Add(o.wait+requestTime))); err != nil {
+		return out, err
+	}
 	return o.untilEnded(held.ctx, out)
 }
 
@@ -202,7 +207,7 @@ func (o outgoing) untilEnded(ctx context.Context, out sent) (sent, error) {
 		case <-wake:
 		case <-late.C:
 			return out, nil
-		case <-o.request.Context().Done(): // whoever waits has gone
+		case <-o.gone.Done(): // whoever waits has gone
 			return out, nil
 		case <-ctx.Done():
 			return out, context.Cause(ctx)
@@ -236,7 +241,7 @@ func (o outgoing) collect(ctx context.Context, out *sent, after int64) error {
 
 // life is what became of the message; one that is no longer known has ended.
 func (o outgoing) life(ctx context.Context) (corebot.Life, error) {
-	told, err := o.service().Why(ctx, operate.ByMessage{MessageID: o.id})
+	told, err := o.service().Why(ctx, operate.ByMessage{MessageID: o.id, Key: o.key})
 	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return corebot.Life{}, err
 	}

@@ -338,6 +338,9 @@ func (s *Service) DeleteChat(ctx context.Context, l ChatLoss) (lost LostChat, er
 	ctx, cancel := control.UntilStop(ctx)
 	defer cancel()
 	keys, err := s.stores.Forgetter.Meant(ctx, l.Key)
+	if errors.Is(err, corebot.ErrNotFound) && !l.Dry { // what an earlier deletion has left is overwritten all the same
+		_, err = s.stores.Forgetter.Forget(ctx, l.Key)
+	}
 	if err != nil {
 		return lost, err
 	}

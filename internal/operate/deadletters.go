@@ -68,7 +68,8 @@ type (
 	}
 	// ByMessage names the messages with an id. Several chats can have used it.
 	ByMessage struct {
-		MessageID string `json:"messageId"`
+		MessageID string      `json:"messageId"`
+		Key       corebot.Key `json:"key,omitzero"` // only of this chat; zero: of all
 	}
 	// Found are the numbers of rows.
 	Found struct {

@@ -12,6 +12,7 @@ import (
 type Lives interface {
 	Get(ctx context.Context, life int64) (corebot.Life, error)
 	Find(ctx context.Context, messageID string) ([]corebot.Life, error)
+	FindIn(ctx context.Context, k corebot.Key, messageID string) ([]corebot.Life, error)
 	// Waiting gives the messages of a chat that wait or run. The first has its steps.
 	Waiting(ctx context.Context, k corebot.Key, limit int) ([]corebot.Life, error)
 	// Heads gives the message at the front of each lane that has one, with its steps, and the number of messages there.
@@ -121,7 +122,13 @@ type Told struct {
 // Why tells the lives of the messages with an id, each with its steps and with what it caused. An unknown id is
 // [corebot.ErrNotFound].
 func (s *Service) Why(ctx context.Context, by ByMessage) (Told, error) {
-	found, err := s.stores.Lives.Find(ctx, by.MessageID)
+	find := s.stores.Lives.Find
+	if by.Key != (corebot.Key{}) { // many chats can have used the id
+		find = func(ctx context.Context, id string) ([]corebot.Life, error) {
+			return s.stores.Lives.FindIn(ctx, by.Key, id)
+		}
+	}
+	found, err := find(ctx, by.MessageID)
 	if err == nil && len(found) == 0 {
 		err = corebot.WithHint(fmt.Errorf("message %q: %w", by.MessageID, corebot.ErrNotFound),
 			"was it accepted here, and is it younger than the retention time?")

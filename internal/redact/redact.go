@@ -9,6 +9,8 @@ package redact
 import (
 	"cmp"
 	"fmt"
+	"html"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +64,7 @@ func (r *Redactor) Learn(secrets []string) error {
 		if s != "" {
 			quoted := quote(s)
 			r.known = append(r.known, s, quoted[1:len(quoted)-1]) // as it stands in JSON, such as a line of the log
+			r.known = append(r.known, inPages(s)...)
 		}
 	}
 	// The replacer prefers the earlier of two that start at one place: the longer must come first, or its rest would
@@ -75,6 +78,15 @@ func (r *Redactor) Learn(secrets []string) error {
 	r.exact.Store(strings.NewReplacer(pairs...))
 	return nil
 }
+
+// inPages is a secret as pages of the console have it: in text, in attributes, and in addresses.
+func inPages(s string) []string {
+	text, address := html.EscapeString(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+	lower := escapes.ReplaceAllStringFunc(address, strings.ToLower)
+	return []string{text, strings.ReplaceAll(text, "+", "&#43;"), address, lower}
+}
+
+var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
 
 // Text returns s with every secret replaced by [Mark].
 func (r *Redactor) Text(s string) string {

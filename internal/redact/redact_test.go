@@ -271,3 +271,18 @@ func TestAWriterHidesAndTakesAll(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestASecretIsKnownAsPagesSpellIt(t *testing.T) {
+	r, err := redact.New([]string{"k3y+with&chars<9>abcdefgh"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{
+		"k3y+with&chars<9>abcdefgh", "k3y+with&amp;chars&lt;9&gt;abcdefgh", "k3y&#43;with&amp;chars&lt;9&gt;abcdefgh",
+		"k3y%2Bwith%26chars%3C9%3Eabcdefgh", "k3y%2bwith%26chars%3c9%3eabcdefgh",
+	} {
+		if got := r.Text("a " + page + " b"); got != "a "+redact.Mark+" b" {
+			t.Errorf("%s becomes %s", page, got)
+		}
+	}
+}
