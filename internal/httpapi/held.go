@@ -11,10 +11,10 @@ import (
 )
 
 // maxHeld bounds what tokens hold open: requests that wait for an answer, and sockets.
-const maxHeld = 600
+const maxHeld = 900
 
 // maxHeldByToken bounds what one token holds open: no token shuts out the others.
-const maxHeldByToken = 200
+const maxHeldByToken = 600
 
 // Why something that a token held open has ended.
 var (
