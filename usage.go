@@ -439,7 +439,7 @@ func (c ContextUse) compaction() string {
 	return text
 }
 
-// Sample is how Corebot stood at a moment. What it counts is counted since the home was made.
+// Sample is how Corebot stood at a moment. Its counters begin when the home was made.
 type Sample struct {
 	At       time.Time `json:"at"`
 	Waiting  int64     `json:"waiting"`  // inbound messages that wait or run

@@ -233,7 +233,7 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 	wantWhole(t, db)
 }
 
-// Whoever adds a table says here what a deleted chat leaves in it.
+// The author of a new table says here what a deleted chat leaves in it.
 func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 	emptied := strings.Fields(`approval_rules approvals attached_files audit_events chats dead_notices execution_steps
 		fact_owners fact_words facts file_charges

@@ -264,7 +264,7 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// A proxy can answer each poll at once. That must not become thousands of polls a second.
+// A proxy can answer each poll at once. Corebot must not poll thousands of times a second then.
 func TestAServerThatHoldsNoPollIsNotAskedWithoutPause(t *testing.T) {
 	s := platform(t)
 	s.Faults(func(c telegramtest.Call) telegramtest.Fault {

@@ -142,7 +142,7 @@ func (p *postOffice) must(err error) {
 	}
 }
 
-// start runs both servers until they listen. What waits in the spool is delivered at once.
+// start runs both servers until they listen. Mails that wait in the spool are delivered at once.
 func (p *postOffice) start() {
 	p.t.Helper()
 	_, port, _ := net.SplitHostPort(p.smtp)

@@ -214,7 +214,7 @@ func TestALoginAddressWorksOnce(t *testing.T) {
 	for _, c := range jar.Cookies(at) {
 		secret = c.Value
 	}
-	// What the database has does not open anything.
+	// The digest of the database does not open anything.
 	if _, err := storage.NewConsole(a.Store).ByDigest(t.Context(), sha256.Sum256([]byte(secret))); err != nil {
 		t.Errorf("the session of the cookie: %v", err)
 	}

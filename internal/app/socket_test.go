@@ -104,7 +104,7 @@ func TestAClientThatKnowsOnlyThePageSendsAndSubscribes(t *testing.T) {
 	if said, _ := readTo(t, sender, "done"); said == "" {
 		t.Error("of a command nothing is told")
 	}
-	// Who comes back goes on behind the last event that he has, in the middle of a text, too.
+	// A client that comes back goes on behind the last event that it has, in the middle of a text, too.
 	middle := watched[len(watched)/2].Seq
 	back := app.dial()
 	tell(t, back, map[string]any{"type": "resume", "agentId": "main", "sessionKey": "work", "after": middle})

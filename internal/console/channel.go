@@ -16,7 +16,7 @@ func Kind() channels.Kind {
 	}
 }
 
-// Channel is the console as a channel. What is said to its chats goes into the mailbox, and the pages read it there.
+// Channel is the console as a channel. Answers in its chats go into the mailbox, and the pages read them there.
 type Channel struct {
 	replies *channels.Replies
 

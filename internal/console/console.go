@@ -31,7 +31,7 @@ type Options struct {
 	Log      zerolog.Logger
 }
 
-// Sessions keeps who is logged in. What is unknown is [corebot.ErrNotFound].
+// Sessions keeps who is logged in. An unknown one is [corebot.ErrNotFound].
 type Sessions interface {
 	// Login uses up the login address of a code, and stores the session of a secret, each by its SHA-256.
 	Login(ctx context.Context, code, secret [sha256.Size]byte, browser string) (corebot.ConsoleSession, error)
@@ -82,7 +82,7 @@ func New(o Options) *Console { return &Console{opts: o} }
 // maxForm bounds the body of a form: a message of 1 MiB, and what is around it.
 const maxForm = 1<<20 + 64<<10
 
-// Handler serves the pages. Whoever mounts it has checked that no page of another site asks.
+// Handler serves the pages. Its caller has checked that no page of another site asks.
 func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{hash}/{name...}", c.asset)

@@ -57,7 +57,7 @@ func Look(content io.ReadSeeker, p corebot.Part) (corebot.Part, error) {
 	return p, nil
 }
 
-// mediaType is the type of bytes. What the sender says decides only between types that the bytes allow.
+// mediaType is the type of bytes. The word of the sender decides only between types that the bytes allow.
 func mediaType(head []byte, p corebot.Part) string {
 	declared, _, err := mime.ParseMediaType(p.MediaType)
 	if err != nil {

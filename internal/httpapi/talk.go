@@ -167,7 +167,7 @@ func (o outgoing) say(ctx context.Context, out *sent) error {
 }
 
 // sendAndWait ends when the message has ended, or when the time is up: then with what was said until then, such as that
-// a call waits for an approval. What was accepted stays accepted.
+// a call waits for an approval. An accepted message stays accepted.
 func (o outgoing) sendAndWait(ctx context.Context, out sent) (sent, error) {
 	held, err := o.hold(context.WithoutCancel(ctx))
 	if err != nil {
