@@ -218,3 +218,22 @@ func TestAReferenceGoesWithItsMessageAndItsHistory(t *testing.T) {
 		}
 	})
 }
+
+func TestAMessageLeavesSoManyReferencesAndNoMore(t *testing.T) {
+	dir := t.TempDir()
+	a := NewAttached(openTest(t, dir))
+	for i := range maxFilesOfMessage + 5 {
+		f := attached("a", "1", "x", 1)
+		f.Name = fmt.Sprint(i)
+		if f = refer(t, a, f); (f.Fault != "") != (i >= maxFilesOfMessage) {
+			t.Errorf("file %d: %q", i, f.Fault)
+		}
+	}
+	again := attached("a", "1", "x", 1)
+	if again.Name = "0"; refer(t, a, again).Fault != "" {
+		t.Error("the same file again is one too many")
+	}
+	if n := count(t, dir, "attached_files"); n != maxFilesOfMessage {
+		t.Errorf("there are %d rows", n)
+	}
+}

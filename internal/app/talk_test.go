@@ -227,3 +227,16 @@ func TestATokenThatIsRevokedWhileItWaitsIsToldSo(t *testing.T) {
 		t.Error("it goes on waiting")
 	}
 }
+
+// Ids of messages are those of a chat. A program that counts in each chat has the same ones in many.
+func TestAProgramHasItsAnswerHoweverManyChatsHaveUsedTheID(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	app := newSender(t, a, "app", "*")
+	for i := range 23 {
+		status, got := app.say(fmt.Sprintf(`{"id": "m1", "sessionKey": "c%d", "content": "hello", "wait": 30}`, i))
+		if status != http.StatusOK || !got.Answered || len(got.Messages) != 1 {
+			t.Errorf("in chat %d it is %d, %+v", i, status, got)
+		}
+	}
+}

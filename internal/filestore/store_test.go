@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -348,4 +349,31 @@ func FuzzAContentIsSeenOrAFile(f *testing.F) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})
+}
+
+// More contents without a reference than are remembered go in several rounds. They must not push one another out of the
+// memory for ever.
+func TestContentsBeyondThoseThatAreRememberedGoLater(t *testing.T) {
+	s, refs := newStore(t, Options{})
+	first, later := keep(t, s, chat("a"), "first"), keep(t, s, chat("a"), "later")
+	refs.refs = nil
+	for i := range maxOrphans - 1 {
+		s.orphans[strconv.Itoa(i)] = time.Now()
+	}
+	s.orphans[first.Hash] = time.Now().Add(-Grace)
+	for _, f := range []corebot.AttachedFile{later, first} {
+		age(t, s.path(f.Hash), 48*time.Hour)
+		if err := s.orphan(t.Context(), s.path(f.Hash), Grace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := onDisk(t, s); len(got) != 1 || got[0] != later.Hash {
+		t.Errorf("there are %v, want the later one alone", got)
+	}
+	if err := s.orphan(t.Context(), s.path(later.Hash), Grace); err != nil {
+		t.Fatal(err)
+	}
+	if _, noted := s.orphans[later.Hash]; !noted {
+		t.Error("the later one has no room in the memory")
+	}
 }
