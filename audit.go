@@ -266,6 +266,13 @@ type Inventory struct {
 	Audit      AuditHead  `json:"auditHead"`
 }
 
+// Newer counts what a database has from after a moment, such as that of a backup.
+type Newer struct {
+	Messages int64 `json:"messages"` // that were accepted
+	Chats    int64 `json:"chats"`    // in which they were
+	Replies  int64 `json:"replies"`  // that have a life of their own; those of a mailbox are part of their messages
+}
+
 // MaxLaneHeads bounds the lanes of an [Inventory].
 const MaxLaneHeads = 1000
 

@@ -265,6 +265,17 @@ func (db *DB) inventory(ctx context.Context) (has corebot.Inventory, err error) 
 	return has, err
 }
 
+var newerRows = &query{`SELECT COUNT(*) FILTER (WHERE l.direction = 1),
+		COUNT(DISTINCT CASE WHEN l.direction = 1 THEN l.id END), COUNT(*) FILTER (WHERE l.direction = 2)
+	FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE m.published_at > ?`}
+
+// Newer counts the messages that the database has accepted after a moment, for whoever is about to go back to it. It
+// looks at each message whose life is kept.
+func (db *DB) Newer(ctx context.Context, than time.Time) (n corebot.Newer, err error) {
+	_, err = db.reader.one(ctx, newerRows, []any{&n.Messages, &n.Chats, &n.Replies}, than.UnixMilli())
+	return n, err
+}
+
 // asidePrefix begins the names of the directories for replaced databases.
 const asidePrefix = "set-aside-"
 

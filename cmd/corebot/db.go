@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/config"
@@ -297,9 +298,17 @@ func showRestored(cmd *cobra.Command, r app.Restored, dry bool) error {
 	tellWaiting(t, r.Has.Counts.Waiting, r.Has.Counts.Running, r.Has.Counts.Outbound)
 	t.line("will be answered: the messages that waited; those at work go on from their journals")
 	t.line("will be sent: the replies that waited, also those that were sent after the copy was made")
-	t.line("not known any more: messages that came after the copy was made; one that is sent again is answered")
+	t.line("not known any more: %s; one that is sent again is answered", tellNewer(r.Newer))
 	tellSettings(t, r)
 	return t.err
+}
+
+func tellNewer(n *corebot.Newer) string {
+	if n == nil {
+		return "messages that came after the copy was made"
+	}
+	return fmt.Sprintf("%s in %s that came after the copy was made",
+		count(n.Messages, "message"), count(n.Chats, "chat"))
 }
 
 func tellSettings(t *teller, r app.Restored) {

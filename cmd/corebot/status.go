@@ -19,7 +19,7 @@ func newStatus(s *shell) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Print what waits, runs and died",
+		Short: "Print how Corebot is doing, what waits, runs and died",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			accounting, err := s.accounting()
@@ -30,14 +30,47 @@ func newStatus(s *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(cmd, status)
+			now := statusNow{Status: status}
+			ctx, stop := context.WithTimeout(cmd.Context(), healthPatience)
+			defer stop()
+			if h, err := s.health(ctx); err == nil {
+				now.Health = &h
 			}
-			return printStatus(cmd, accounting, status)
+			if asJSON {
+				return printJSON(cmd, now)
+			}
+			return printStatus(cmd, accounting, now)
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// healthPatience is how long a command waits for a Corebot to say how it is doing.
+const healthPatience = 5 * time.Second
+
+// statusNow is what the database has, and how the Corebot is doing that runs on it.
+type statusNow struct {
+	operate.Status
+	Health *operate.Health `json:"health,omitempty"` // nil: none runs, or it does not answer
+}
+
+func printRunning(t *teller, h *operate.Health) {
+	switch {
+	case h == nil:
+		t.line("corebot       does not run, or does not answer  (corebot health)")
+		return
+	case len(h.Stuck) > 0:
+		t.line("corebot       stands still: %s  (corebot health)", printable(strings.Join(h.Stuck, ", ")))
+	case len(h.NotReady) == 0:
+		t.line("corebot       runs")
+	}
+	for _, line := range h.NotReady {
+		t.line("not ready     %s", printable(line))
+	}
+	for _, line := range h.Degraded {
+		t.line("degraded      %s", printable(line))
+	}
 }
 
 // describeAside says what cannot be read, and what lets the chat go on.
@@ -51,8 +84,9 @@ func describeAside(a operate.SetAside) string {
 		"corebot dlq give-up %d)", a.Chat, a.Pool, again, a.Lane)
 }
 
-func printStatus(cmd *cobra.Command, a corebot.Accounting, s operate.Status) error {
+func printStatus(cmd *cobra.Command, a corebot.Accounting, s statusNow) error {
 	t := &teller{w: cmd.OutOrStdout()}
+	printRunning(t, s.Health)
 	t.line("chats         %d", s.Chats)
 	if len(s.Queue) == 0 {
 		t.line("queue         empty")
@@ -117,7 +151,7 @@ With --ready it is also 1 while messages cannot be accepted or answered, such as
 		},
 	}
 	cmd.Flags().BoolVar(&ready, "ready", false, "fail also while messages cannot be accepted or answered")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", healthPatience, "how long to wait for the answer")
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/mcp"
 	"github.com/corebot/corebot/storage"
 )
@@ -270,6 +271,9 @@ func (r running) ForgetMemory(ctx context.Context, f operate.MemoryLoss) (int, e
 // Hello implements [operate.Corebot].
 func (r running) Hello(context.Context) (operate.Hello, error) { return r.hello(), nil }
 
+// maxDetail bounds what a line of the health says of one reason, in bytes.
+const maxDetail = 500
+
 // Health implements [operate.Vitals], without a look at the figures of the store.
 func (r running) Health(ctx context.Context) operate.Health {
 	h := operate.Health{Stuck: []string{}, NotReady: []string{}, Degraded: []string{}}
@@ -278,7 +282,11 @@ func (r running) Health(ctx context.Context) operate.Health {
 	}
 	h.NotReady = append(h.NotReady, r.notReady(ctx)...)
 	for _, d := range r.degraded.Now(ctx) {
-		h.Degraded = append(h.Degraded, string(d.Reason)+": "+d.Says)
+		line := string(d.Reason) + ": " + d.Says
+		if d.Detail != "" {
+			line += ": " + runes.Head(d.Detail, maxDetail)
+		}
+		h.Degraded = append(h.Degraded, line)
 	}
 	return h
 }

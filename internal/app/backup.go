@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -229,6 +230,9 @@ type Restored struct {
 	Kept     []string          `json:"kept"`     // those that the home had, and keeps
 	Secrets  []backup.Secret   `json:"secrets"`  // which the new settings name, and the home has not
 	Problems []string          `json:"problems"` // of the database
+	// Newer is what the home has from after the copy was made. It is nil where the home has no database that can be
+	// read, and where the backup is the file of a database.
+	Newer *corebot.Newer `json:"newer,omitempty"`
 }
 
 // Restore replaces the database, the files and the workspaces of a home by those of a backup. It checks every file
@@ -252,6 +256,7 @@ func Restore(ctx context.Context, home, from string, dry bool) (r Restored, err 
 		if err := u.look(&r); err != nil {
 			return r, err
 		}
+		r.Newer = newer(ctx, home, r.Has.LastCommit)
 	}
 	if dry {
 		return r, nil
@@ -272,6 +277,21 @@ func Restore(ctx context.Context, home, from string, dry bool) (r Restored, err 
 	r.Has, r.Problems = done.Has, append(r.Problems, done.Problems...)
 	// the home remembers its database from then on
 	return r, WithStore(ctx, home, func(*storage.DB) error { return nil })
+}
+
+// newer counts what a home has from after a moment. A restore is what mends a database that cannot be read, so nothing
+// depends on it.
+func newer(ctx context.Context, home string, than time.Time) *corebot.Newer {
+	db, err := storage.OpenReader(ctx, DataDir(home))
+	if err != nil {
+		return nil
+	}
+	defer db.Close() //nolint:errcheck // it was only read
+	n, err := db.Newer(ctx, than)
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // unpacking is a backup on its way into a home.

@@ -59,7 +59,7 @@ type (
 		Stuck []string `json:"stuck"`
 		// NotReady are the reasons why messages cannot be accepted or answered now, as /ready tells them.
 		NotReady []string `json:"notReady"`
-		// Degraded is what is wrong although messages are accepted and answered.
+		// Degraded is what is wrong although messages are accepted and answered, with what the component knows of it.
 		Degraded []string `json:"degraded"`
 	}
 	// ContextQuery asks for what the next request of a chat would carry.
