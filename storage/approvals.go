@@ -254,7 +254,7 @@ const itself = "corebot"
 
 // denyAwaitedTx denies the waiting calls of a message that goes on or ends without them.
 func denyAwaitedTx(t *tx, life int64, by corebot.AuditEvent) error {
-	a, found, err := approvalTx(t, awaitedOfLife, life)
+	a, found, err := awaitedTx(t, awaitedOfLife, life)
 	if err != nil || !found { // a turn waits for at most one request
 		return err
 	}

@@ -62,6 +62,45 @@ func TestAnApprovalThatWasChangedInTheDatabaseIsNone(t *testing.T) {
 	}
 }
 
+// A request that was changed in the database can be answered by nobody. Neither the next message nor the end of the
+// turn may fail because of it.
+func TestAChangedRequestHoldsUpNeitherItsChatNorTheEndOfItsTurn(t *testing.T) {
+	afterwards(t, func(t *testing.T, db *DB) {
+		d, a := askTest(t, db, "1")
+		queue := NewQueue(db)
+		must(t, queue.Settle(t.Context(), d, corebot.Outcome{
+			Verb: corebot.Wait, At: a.ExpiresAt, Reason: corebot.AwaitingApproval,
+		}))
+		must(t, db.write(t.Context(), "test", func(t *tx) error {
+			_, err := t.exec(&query{"UPDATE approvals SET args = '{}'"})
+			return err
+		}))
+		publishTest(t, db, "a", "yes")
+		again := claimTest(t, db) // before the request expires
+		if again.Message.ID != "1" {
+			t.Fatalf("claimed %s", again.Message.ID)
+		}
+		must(t, queue.Settle(t.Context(), again, corebot.Outcome{Verb: corebot.Dead, Reason: "attempts"}))
+		if next := claimTest(t, db); next.Message.ID != "yes" {
+			t.Errorf("claimed %s", next.Message.ID)
+		}
+	})
+}
+
+// The turn can end before anybody writes.
+func TestATurnWithAChangedRequestEnds(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	d, _ := askTest(t, db, "1")
+	must(t, db.write(t.Context(), "test", func(t *tx) error {
+		_, err := t.exec(&query{"UPDATE approvals SET args = '{}'"})
+		return err
+	}))
+	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Dead, Reason: "attempts"}))
+	if n := count(t, db.path, "approvals WHERE state = 'void'"); n != 1 {
+		t.Errorf("%d requests are void", n)
+	}
+}
+
 func TestApprovalsGoWithTheLivesOfTheirMessages(t *testing.T) {
 	afterwards(t, func(t *testing.T, db *DB) {
 		d, a := askTest(t, db, "1")

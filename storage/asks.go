@@ -190,6 +190,20 @@ func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, 
 	return a, err
 }
 
+// awaitedTx reads the request that a message waits for. Where the stored call is not the one that was asked about,
+// nobody can answer, and nothing behind the request may wait for it: its approvals are void, and the turn goes on. It
+// finds the damage itself, and ends with an error.
+func awaitedTx(t *tx, q *query, of int64) (a corebot.Approval, found bool, err error) {
+	a, found, err = approvalTx(t, q, of)
+	if !errors.Is(err, errOtherCall) {
+		return a, found, err
+	}
+	if _, err := t.exec(voidDamaged, errOtherCall.Error(), a.Life); err != nil {
+		return a, false, err
+	}
+	return a, false, goOnTx(t, a.Life, corebot.AwaitingApproval)
+}
+
 // standsTx says how long the head of a lane waits for an approval: until the approval expires. If the approval was
 // resolved before the claim ended, the wait is over.
 func standsTx(t *tx, life int64, until time.Time) (time.Time, error) {
@@ -213,7 +227,7 @@ func mistakenTx(t *tx, p *parcel, l lane, life int64) (told bool, err error) {
 	if !mayPass(p, l) || p.Kind != corebot.KindPrompt || !corebot.LooksLikeAnswer(p.Text()) {
 		return false, nil
 	}
-	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
+	a, awaited, err := awaitedTx(t, awaitedInLane, l.id)
 	if err != nil || !awaited || a.Principal != p.Sender || !a.ExpiresAt.After(t.now) {
 		return false, err
 	}
@@ -253,7 +267,7 @@ func passAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	if !mayPass(p, l) {
 		return tellAwaitedTx(t, l, p, life)
 	}
-	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
+	a, awaited, err := awaitedTx(t, awaitedInLane, l.id)
 	if err != nil || !awaited || a.Principal != p.Sender {
 		return errors.Join(err, tellAwaitedTx(t, l, p, life))
 	}
@@ -277,7 +291,7 @@ func tellAwaitedTx(t *tx, l lane, p *parcel, life int64) error {
 	case l.waiting != corebot.AwaitingApproval:
 		return nil
 	}
-	a, awaited, err := approvalTx(t, awaitedInLane, l.id)
+	a, awaited, err := awaitedTx(t, awaitedInLane, l.id)
 	if err != nil || !awaited {
 		return err
 	}
