@@ -263,7 +263,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
 	all.Forgetter = forgetter{a.Store, a.config.Home, a.files.Store}
-	all.Tokens = revocations{all.Tokens, a}
+	all.Tokens, all.Console = revocations{all.Tokens, a}, logouts{all.Console, a}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
 	a.stores, a.service = all, operate.In(running{a}, all)
 	return a.makeUpkeep(r)

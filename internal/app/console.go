@@ -54,6 +54,21 @@ func (r revocations) Revoke(ctx context.Context, name string) (corebot.Token, er
 	return t, err
 }
 
+// logouts are the sessions of the admin service: what a session holds open ends with it.
+type logouts struct {
+	operate.Console
+	of *App
+}
+
+// Revoke implements [operate.Console].
+func (l logouts) Revoke(ctx context.Context, id int64) error {
+	err := l.Console.Revoke(ctx, id)
+	if err == nil && l.of.pages != nil {
+		l.of.pages.LoggedOut()
+	}
+	return err
+}
+
 // openConsole listens for browsers, and for programs that use the HTTP API. A port in use is an error only if somebody
 // asked for the console: otherwise Corebot runs without it.
 func (a *App) openConsole() error {
@@ -200,7 +215,7 @@ func (f facts) KnownAgents() []string {
 func (a *App) serviceOf(by corebot.AuditEvent) *operate.Service {
 	s := a.stores
 	s.DeadLetters, s.Replays = storage.NewDeadLetters(a.Store).As(by), storage.NewDeadLetters(a.Store).As(by)
-	s.Chats, s.Console = storage.NewChats(a.Store).As(by), storage.NewConsole(a.Store).As(by)
+	s.Chats, s.Console = storage.NewChats(a.Store).As(by), logouts{storage.NewConsole(a.Store).As(by), a}
 	s.ChatSettings, s.Roles = storage.NewChats(a.Store).As(by), storage.NewGrants(a.Store).As(by)
 	s.Approvals, s.Pairings = storage.NewApprovals(a.Store).As(by), storage.NewPairings(a.Store).As(by)
 	s.Waits, s.Jobs = storage.NewWaits(a.Store).As(by), storage.NewJobs(a.Store).As(by)

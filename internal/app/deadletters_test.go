@@ -48,11 +48,14 @@ func deadHome(t *testing.T) (home string, letter int64) {
 }
 
 // daemon serves a home with the offline model until the test ends.
-func daemon(t *testing.T, home string) *app.App {
+func daemon(t *testing.T, home string, change ...func(*config.Config)) *app.App {
 	t.Helper()
 	c := config.Defaults()
 	c.Home, c.LLM.Offline, c.Observability.Enabled = home, true, false
 	c.Console.Enabled, c.Console.Addr = true, "127.0.0.1:0"
+	for _, f := range change {
+		f(&c)
+	}
 	a, err := app.New(t.Context(), c, app.Options{Serve: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)

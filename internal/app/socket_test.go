@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,14 +12,15 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/storage"
 )
 
 // aihubEvent is all that a client of the page knows of an event.
 type aihubEvent struct {
-	Type, Data, ToolName, AgentID, SessionID, Message string
-	IsError                                           bool
-	Seq                                               int64
-	Meta                                              *struct{ DurationMs *int64 }
+	Type, Data, ToolName, AgentID, SessionID, MessageID, Message string
+	IsError                                                      bool
+	Seq                                                          int64
+	Meta                                                         *struct{ DurationMs *int64 }
 }
 
 // dial opens a socket whose token is in a subprotocol, as browsers send it.
@@ -182,5 +184,87 @@ func TestASocketSeesTheRunsOfOtherChannels(t *testing.T) {
 	}
 	if said, _ := readTo(t, conn, "history_updated"); said == "" {
 		t.Error("it sees nothing")
+	}
+}
+
+// An end of a message is known by the message's id. So a socket has an id under way once, in whichever chat.
+func TestASocketHasAnIDUnderWayOnce(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	conn := newSender(t, a, "app", "main", "work").dial()
+	send := func(chat, message string) {
+		tell(t, conn, map[string]any{
+			"type": "send", "agentId": "main", "sessionKey": chat, "id": "x", "message": message,
+		})
+	}
+	send("main", `/tool wait.until {"duration":"1h"}`)
+	send("work", "hello")
+	if _, told := readTo(t, conn, "error"); !strings.Contains(told[len(told)-1].Message, "under way") {
+		t.Fatalf("the id of another chat is answered with %+v", told)
+	}
+	if found, err := storage.NewLives(a.Store).Find(t.Context(), "x"); err != nil || len(found) != 1 ||
+		found[0].Key.Chat != "main" {
+		t.Errorf("its lives are %+v: %v", found, err)
+	}
+	tell(t, conn, map[string]any{"type": "send", "agentId": "main", "id": "stop", "message": "/stop"})
+	for ends, last := 0, ""; ends < 2; ends++ { // of the command, and of the message that it stops
+		_, told := readTo(t, conn, "done")
+		if e := told[len(told)-1]; e.MessageID == last || e.SessionID != "main:api::main" {
+			t.Errorf("an end is told as %+v", e)
+		} else {
+			last = e.MessageID
+		}
+	}
+	send("work", "hello")
+	if said, told := readTo(t, conn, "done"); said == "" || told[len(told)-1].SessionID != "main:api::work" {
+		t.Errorf("after its end the id is answered with %q, %+v", said, told)
+	}
+}
+
+// Two chats can have messages of one id. A socket tells of both runs, and of each its own text.
+func TestASocketTellsRunsOfOneIDInSeveralChatsApart(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	app := newSender(t, a, "app", "*")
+	conn := app.dial()
+	for _, chat := range []string{"one", "two"} {
+		tell(t, conn, map[string]any{"type": "subscribe", "agentId": "main", "sessionKey": chat})
+	}
+	tell(t, conn, map[string]any{
+		"type": "send", "agentId": "main", "sessionKey": "one", "id": "m1",
+		"message": `/tool wait.until {"duration":"1h"}`,
+	})
+	readTo(t, conn, "tool_end")
+	if status, got := app.say(`{"id": "m1", "sessionKey": "two", "content": "hello", "wait": 30}`); status != 200 {
+		t.Fatalf("%d, %+v", status, got)
+	}
+	said, told := readTo(t, conn, "done")
+	if end := told[len(told)-1]; end.SessionID != "main:api::two" || !strings.HasPrefix(said, "Hello!") {
+		t.Errorf("the end of the other chat is told as %+v, %q", end, said)
+	}
+}
+
+// A socket follows the chats that it has subscribed and those in which it waits for an end, and no others.
+func TestASocketFollowsNoMoreChatsThanItWaitsFor(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	conn := newSender(t, a, "app", "*").dial()
+	tell(t, conn, map[string]any{
+		"type": "send", "agentId": "main", "id": "long", "message": `/tool wait.until {"duration":"1h"}`,
+	})
+	readTo(t, conn, "tool_end")
+	for i := range 200 { // of at most 70 at once
+		chat := map[string]any{"type": "subscribe", "agentId": "main", "sessionKey": fmt.Sprint("c", i)}
+		tell(t, conn, chat)
+		chat["type"] = "unsubscribe"
+		tell(t, conn, chat)
+	}
+	tell(t, conn, map[string]any{"type": "nonsense"})
+	if _, told := readTo(t, conn, "error"); strings.Contains(told[len(told)-1].Message, "follows") {
+		t.Errorf("it is told %+v", told[len(told)-1])
+	}
+	tell(t, conn, map[string]any{"type": "send", "agentId": "main", "id": "stop", "message": "/stop"})
+	for range 2 {
+		readTo(t, conn, "done")
 	}
 }

@@ -23,6 +23,8 @@ type Channel struct {
 	mu   sync.Mutex
 	door channels.Door // nil before Run
 	done chan struct{} // closed when Run ends
+	// logins is closed, and made anew, when a session may have ended
+	logins chan struct{}
 }
 
 var (
@@ -32,7 +34,7 @@ var (
 
 // NewChannel makes the channel on a mailbox.
 func NewChannel(box channels.Mailbox) *Channel {
-	return &Channel{replies: channels.NewReplies(box), done: make(chan struct{})}
+	return &Channel{replies: channels.NewReplies(box), done: make(chan struct{}), logins: make(chan struct{})}
 }
 
 // Run implements [channels.Channel]. It blocks until ctx ends.
@@ -51,6 +53,21 @@ func (c *Channel) running() (channels.Door, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.door, c.done
+}
+
+// LoggedOut has every open page look at once whether its session is still in force.
+func (c *Channel) LoggedOut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.logins)
+	c.logins = make(chan struct{})
+}
+
+// loggedOut is closed when a session may have ended.
+func (c *Channel) loggedOut() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.logins
 }
 
 // Send implements [channels.Channel], for what waited before the mailbox took it.

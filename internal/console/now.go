@@ -83,12 +83,15 @@ func (c *Console) nowStream(v *visit) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	var due <-chan time.Time
+	logins := c.opts.Channel.loggedOut()
 	for {
 		select {
 		case <-v.ctx().Done():
 			return nil
 		case <-done:
 			return nil
+		case <-logins: // whether it was this session is looked at below
+			logins = c.opts.Channel.loggedOut()
 		case e := <-events:
 			if due == nil && e.Kind != live.Text {
 				due = time.After(settles)

@@ -147,6 +147,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		c.fail(v, statusOf(err), err)
 		return
 	}
+	c.opts.Channel.LoggedOut() // of too many sessions the oldest has ended
 	http.SetCookie(w, &http.Cookie{
 		Name: c.cookieName(r), Value: secret, Path: "/", HttpOnly: true, Secure: c.secure(r),
 		SameSite: http.SameSiteStrictMode, Expires: session.ExpiresAt,
@@ -158,6 +159,7 @@ func (c *Console) logout(v *visit) error {
 	if err := c.opts.Sessions.Revoke(v.ctx(), v.session.ID); err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return err
 	}
+	c.opts.Channel.LoggedOut()
 	http.SetCookie(v.w, &http.Cookie{
 		Name: c.cookieName(v.r), Path: "/", HttpOnly: true, Secure: c.secure(v.r), MaxAge: -1,
 		SameSite: http.SameSiteStrictMode,

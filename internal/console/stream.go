@@ -74,6 +74,7 @@ func (c *Console) stream(v *visit) error {
 // follow passes on what happens until the page or Corebot ends.
 func (st *chatStream) follow(events <-chan live.Event, posted <-chan struct{}) {
 	_, done := st.c.opts.Channel.running()
+	logins := st.c.opts.Channel.loggedOut()
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	var due <-chan time.Time
@@ -89,6 +90,11 @@ func (st *chatStream) follow(events <-chan live.Event, posted <-chan struct{}) {
 			return
 		case <-done:
 			return
+		case <-logins:
+			logins = st.c.opts.Channel.loggedOut()
+			if !st.v.loggedIn() {
+				return
+			}
 		case e := <-events:
 			if e.Kind != live.Text && e.Kind != live.TextReset {
 				soon()

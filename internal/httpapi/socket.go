@@ -87,10 +87,22 @@ type socket struct {
 	requests chan socketRequest
 	ends     chan socketEnd
 	feeds    map[corebot.Key]*chatFeed
-	pending  map[string]time.Time // by id: when it was sent
-	streamed map[string]string    // by message: the text since the last reset
-	began    map[string]time.Time
-	over     map[string]bool
+	pending  map[string]underWay // by id: what the socket has sent, and has not ended
+	streamed map[run]string      // the text since the last reset
+	began    map[run]time.Time
+	over     map[run]bool
+}
+
+// underWay is a message that a socket has sent.
+type underWay struct {
+	key corebot.Key
+	at  time.Time
+}
+
+// run is the work on a message. Messages of several chats can have one id.
+type run struct {
+	key corebot.Key
+	id  string
 }
 
 // serveSocket turns a request into a socket.
@@ -121,8 +133,8 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close() //nolint:errcheck // nobody is left to be told
 	k := &socket{
 		call: c, conn: conn, ctx: h.ctx, wake: make(chan struct{}, 1), requests: make(chan socketRequest),
-		ends: make(chan socketEnd, maxPending), feeds: map[corebot.Key]*chatFeed{}, pending: map[string]time.Time{},
-		streamed: map[string]string{}, began: map[string]time.Time{}, over: map[string]bool{},
+		ends: make(chan socketEnd, maxPending), feeds: map[corebot.Key]*chatFeed{}, pending: map[string]underWay{},
+		streamed: map[run]string{}, began: map[run]time.Time{}, over: map[run]bool{},
 	}
 	go k.read(h.end)
 	k.run()

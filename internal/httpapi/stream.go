@@ -38,7 +38,7 @@ func (k *socket) send(q socketRequest) bool {
 	if _, _, err = k.follow(key, 0); err != nil {
 		return k.refuse(q, err)
 	}
-	k.pending[o.id] = time.Now()
+	k.pending[o.id] = underWay{key, time.Now()}
 	go o.sendTo(k)
 	return true
 }
@@ -69,21 +69,22 @@ func (k *socket) ended(e socketEnd) bool {
 	if e.err != nil {
 		return k.refuse(socketRequest{AgentID: e.key.Agent, ID: e.id}, e.err)
 	}
-	if f == nil || k.over[e.id] {
+	if f == nil || k.over[run{e.key, e.id}] {
 		return true
 	}
-	return k.finish(f, e.id, e.text, sent)
+	return k.finish(f, e.id, e.text, sent.at)
 }
 
 // finish tells what was not streamed of an answer, and that the run is over.
 func (k *socket) finish(f *chatFeed, id, text string, began time.Time) bool {
-	streamed := k.streamed[id]
-	delete(k.streamed, id)
-	delete(k.began, id)
+	r := run{f.key, id}
+	streamed := k.streamed[r]
+	delete(k.streamed, r)
+	delete(k.began, r)
 	if len(k.over) >= rememberedEnds {
 		clear(k.over)
 	}
-	k.over[id] = true
+	k.over[r] = true
 	of := socketEvent{AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: id, Seq: f.Seq()}
 	rest, streams := strings.CutPrefix(text, streamed)
 	if !streams && streamed != "" {
@@ -104,14 +105,24 @@ func (k *socket) finish(f *chatFeed, id, text string, began time.Time) bool {
 	return k.tell(of) && (!f.subscribed || k.updated(f))
 }
 
-// prune stops to follow chats of which nobody wants to know any more.
+// prune stops to follow the chats that are not subscribed and in which nothing of the socket is under way.
 func (k *socket) prune() {
+	wanted := map[corebot.Key]bool{}
+	for _, p := range k.pending {
+		wanted[p.key] = true
+	}
 	for key, f := range k.feeds {
-		if !f.subscribed && len(k.pending) == 0 {
+		if !f.subscribed && !wanted[key] {
 			f.Stop()
 			delete(k.feeds, key)
 		}
 	}
+}
+
+// own says whether the socket has sent a message that has not ended.
+func (k *socket) own(key corebot.Key, id string) bool {
+	p, under := k.pending[id]
+	return under && p.key == key
 }
 
 // events tells what has happened in the chats.
@@ -128,7 +139,7 @@ func (k *socket) events() bool {
 				i++
 				e.Text, e.Seq = e.Text+events[i].Text, events[i].Seq
 			}
-			if _, own := k.pending[e.MessageID]; (f.subscribed || own) && !k.event(f, e) {
+			if (f.subscribed || k.own(f.key, e.MessageID)) && !k.event(f, e) {
 				return false
 			}
 		}
@@ -139,23 +150,24 @@ func (k *socket) events() bool {
 // event tells one event.
 func (k *socket) event(f *chatFeed, e live.Numbered) bool {
 	out := socketEvent{Seq: e.Seq, AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: e.MessageID}
+	r := run{f.key, e.MessageID}
 	switch e.Kind {
 	case live.TurnStarted:
 		if len(k.began) >= rememberedEnds {
 			clear(k.began)
 			clear(k.streamed)
 		}
-		k.began[e.MessageID] = e.At
-		delete(k.over, e.MessageID)
+		k.began[r] = e.At
+		delete(k.over, r)
 		return true
 	case live.Text:
-		k.streamed[e.MessageID] += e.Text
+		k.streamed[r] += e.Text
 		out.Type, out.Data = "text", &e.Text
 	case live.TextReset:
-		if k.streamed[e.MessageID] == "" {
+		if k.streamed[r] == "" {
 			return true
 		}
-		delete(k.streamed, e.MessageID)
+		delete(k.streamed, r)
 		out.Type = "reset"
 	case live.ToolStarted:
 		out.Type, out.ToolName = "tool_start", e.Tool
@@ -173,14 +185,15 @@ func (k *socket) event(f *chatFeed, e live.Numbered) bool {
 // turnEnded tells the end of a run, unless the message goes on later. The end of a message that the socket has sent is
 // told when all its answers are known.
 func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
-	if _, own := k.pending[e.MessageID]; own || k.over[e.MessageID] {
+	r := run{f.key, e.MessageID}
+	if k.own(r.key, r.id) || k.over[r] {
 		return true
 	}
 	switch e.Text {
 	case "retrying", "parked", live.Waiting:
 		return k.updated(f)
 	}
-	text := k.streamed[e.MessageID]
+	text := k.streamed[r]
 	if f.key.Channel == corebot.APIChannel {
 		found, err := k.server.opts.Talk.Answers(k.ctx, f.key, e.MessageID, 0, maxAnswers)
 		if err != nil {
@@ -192,5 +205,5 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 		}
 		text = strings.Join(texts, "\n")
 	}
-	return k.finish(f, e.MessageID, text, cmp.Or(k.began[e.MessageID], e.At))
+	return k.finish(f, e.MessageID, text, cmp.Or(k.began[r], e.At))
 }
