@@ -222,6 +222,8 @@ type InAnswer struct {
 	Denied string     // the rule by which the approval of an earlier call was denied or expired; empty: none was
 	// Addresses are those to which a call can carry no secret; nil: none is known.
 	Addresses Addresses
+	// Attaches is how many more files the reply of the turn takes. A turn whose answer goes to no chat takes none.
+	Attaches int
 }
 
 // Addresses says whether a turn knows an address of the web from its principal's words or from a link, and whether it

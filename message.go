@@ -286,7 +286,7 @@ const (
 type Part struct {
 	Type PartType `json:"type"`
 	// Text is the text of a text. Of another part it is what Corebot has to say of it, such as why its content is not
-	// kept.
+	// kept. Of a file of a reply it is the caption.
 	Text      string `json:"text,omitempty"`
 	Hash      string `json:"hash,omitempty"`
 	Name      string `json:"name,omitempty"` // display only
@@ -309,6 +309,9 @@ func (p Part) Validate() error {
 	}
 	return nil
 }
+
+// MaxAttached is how many files a reply has at most.
+const MaxAttached = 10
 
 // AttachedFile is a reference of a message to a file. The bytes are stored by the hash of their content.
 type AttachedFile struct {

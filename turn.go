@@ -60,6 +60,7 @@ type ToolResult struct {
 	Follows bool         `json:"follows,omitempty"` // the call went to such an address after the turn was tainted
 	Job     *JobBudget   `json:"job,omitempty"`     // what the call's job takes out of the turn's budget
 	Later   int64        `json:"later,omitempty"`   // the detached request of the call: it has not run, and still can
+	Attach  *Part        `json:"attach,omitempty"`  // a file for the reply of the turn
 	Ran     bool         `json:"-"`                 // the call reached the tool
 }
 

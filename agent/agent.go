@@ -232,8 +232,8 @@ func (a *Agent) Turn(ctx context.Context, d corebot.Delivery) (corebot.Result, e
 	if t.alone() {
 		return t.pulse(answer), nil
 	}
-	if !blank(answer.Text) {
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(answer.Text)})
+	if parts := t.parts(answer.Text); len(parts) > 0 {
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: parts})
 	}
 	return corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered, Says: t.says(answer.Text)},
@@ -279,9 +279,9 @@ func (t *turn) reply(text string) corebot.Message {
 	}
 	m := corebot.Message{
 		ID: t.delivery.RunID() + "/1", Direction: corebot.Outbound, Key: t.who.Results(), Kind: corebot.KindReply,
-		Parts: corebot.TextPart(text), InReplyTo: t.delivery.Message.ID,
+		Parts: t.parts(text), InReplyTo: t.delivery.Message.ID,
 	}
-	if blank(text) {
+	if len(m.Parts) == 0 {
 		m.Kind, m.Parts = corebot.KindNotice, corebot.TextPart("(The model answered with no text.)")
 		m.Notice = &corebot.Notice{Kind: corebot.NoticeEmpty}
 	}

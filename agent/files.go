@@ -74,6 +74,22 @@ func (t *turn) transcript(ctx context.Context, p corebot.Part) (heard corebot.An
 	return heard, true, nil
 }
 
+// attaches is how many more files the reply takes. The answer of a job, or to another agent, is text.
+func (t *turn) attaches() int {
+	if _, relayed := t.delivery.Answer(t.who, ""); relayed || t.delivery.Job() != 0 {
+		return 0
+	}
+	return corebot.MaxAttached - len(t.attached)
+}
+
+// parts are the content of the reply: a text, and the files that tools have attached. No text is no part.
+func (t *turn) parts(text string) []corebot.Part {
+	if blank(text) {
+		return t.attached
+	}
+	return corebot.WithText(t.attached, text)
+}
+
 // Files gives the files of messages a place among the files that tools read.
 type Files interface {
 	// Place returns the parts with a text each: where a part is, how large it is, or why its content is not there. It
@@ -101,7 +117,7 @@ func (t *turn) filePast(ctx context.Context) {
 		for j := len(entries) - 1; j >= 0; j-- {
 			e := &entries[j]
 			files := len(corebot.Attachments(e.Parts))
-			if files == 0 {
+			if files == 0 || e.Speaker == corebot.SpeakerAssistant { // what the agent sent, it has
 				continue
 			}
 			if placed += files; placed > maxPlaced {

@@ -34,7 +34,7 @@ func (t *turn) pulse(answer corebot.Answer) corebot.Result {
 	r.Replies = t.replies(text)
 	if t.who.Taint == "" {
 		t.said = nil
-		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart(text)})
+		t.say(corebot.HistoryEntry{Speaker: corebot.SpeakerAssistant, Parts: t.parts(text)})
 		r.History = t.said
 	}
 	return r

@@ -75,6 +75,7 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, result corebot.
 func (s *step) InAnswer() corebot.InAnswer {
 	return corebot.InAnswer{
 		Behind: s.behind, Asked: s.calls.asked, Denied: s.calls.denied, Addresses: &s.addresses,
+		Attaches: s.attaches(),
 	}
 }
 

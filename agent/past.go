@@ -55,7 +55,7 @@ func (p pastTurn) messages(d detail) []llm.Message {
 				Parts: corebot.Attachments(e.Parts),
 			}
 		case corebot.SpeakerAssistant:
-			out[i] = llm.Message{Role: llm.Assistant, Text: e.Text(), Calls: e.Calls}
+			out[i] = llm.Message{Role: llm.Assistant, Text: answered(e), Calls: e.Calls}
 		case corebot.SpeakerTool:
 			out[i] = llm.Message{Role: llm.ToolRole, Text: e.Text(), CallID: e.CallID}
 			if d == brief {
@@ -64,6 +64,15 @@ func (p pastTurn) messages(d detail) []llm.Message {
 		}
 	}
 	return out
+}
+
+// answered is the text of an answer. Some models refuse an answer without a text in their context.
+func answered(e corebot.HistoryEntry) string {
+	text := e.Text()
+	if files := corebot.Attachments(e.Parts); text == "" && len(files) > 0 {
+		text = fmt.Sprintf("(an answer of %d files without a text)", len(files))
+	}
+	return text
 }
 
 // postedNote stands where a user's message would: some providers want them in turns.
@@ -118,7 +127,7 @@ func (p pastTurn) said(short bool) []llm.Message {
 				Parts: corebot.Attachments(e.Parts),
 			})
 		case e.Speaker == corebot.SpeakerAssistant && len(e.Calls) == 0:
-			out = append(out, llm.Message{Role: llm.Assistant, Text: e.Text()})
+			out = append(out, llm.Message{Role: llm.Assistant, Text: answered(e)})
 		}
 	}
 	if short {

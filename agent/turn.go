@@ -58,6 +58,7 @@ type turn struct {
 	learned   bool             // facts were looked for in what the next summary takes in
 	notice    string           // what Corebot tells the chat beside the answer
 	shortened bool             // the tools have not their whole prose in the prompt
+	attached  []corebot.Part   // files for the reply
 	cramped   int64            // the session whose chat is to be told that the context is small; 0: it is not
 }
 
@@ -326,6 +327,9 @@ func (t *turn) answered(call corebot.ToolCall, result corebot.ToolResult) {
 	}
 	if result.Job != nil {
 		t.given = t.given.Plus(*result.Job)
+	}
+	if p := result.Attach; p != nil && t.attaches() > 0 && !slices.Contains(t.attached, *p) {
+		t.attached = append(t.attached, *p)
 	}
 	t.addresses.Offer(strings.Fields(result.Links))
 	if result.Follows {

@@ -116,6 +116,20 @@ type Files interface {
 	ShowsFiles()
 }
 
+// FileNotes is the ability of a channel whose reader has the disk of this machine before him: a line for each file says
+// where the file lies.
+type FileNotes interface {
+	NoteOf(k corebot.Key, p corebot.Part) string
+}
+
+// FilesApart is the ability of a channel that shows each file as a message of its own. Send gets the text in its
+// pieces, and then each file: an [Outbound] of one part, which [Outbound.File] gives, with the whole text in Before. A
+// file that the platform refuses for good is named in a text in its place, with the reason.
+type FilesApart interface {
+	Files
+	FilesApart()
+}
+
 // Buttons is the ability of a channel whose messages can have buttons. [Outbound.Buttons] has the actions of a notice,
 // at most MaxButtons of them. A press of a button is the command of its action: the channel hands the command to the
 // door as a message of the presser. The text says all that the buttons say.
@@ -291,6 +305,14 @@ type Outbound struct {
 // Text joins the texts with newlines.
 func (o Outbound) Text() string { return corebot.TextOf(o.Parts) }
 
+// File is the file that the send shows, of a channel with [FilesApart].
+func (o Outbound) File() (p corebot.Part, is bool) {
+	if len(o.Parts) != 1 || o.Parts[0].Type == corebot.PartText {
+		return p, false
+	}
+	return o.Parts[0], true
+}
+
 // Answers lists the ids of all messages that it answers; the first is InReplyTo.
 func (o Outbound) Answers() []string {
 	if o.InReplyTo == "" {
@@ -307,7 +329,11 @@ func OutboundOf(m corebot.Message, c Channel) Outbound {
 		CreatedAt: m.CreatedAt, Notice: m.Notice,
 	}
 	if _, shows := c.(Files); !shows {
-		o.Parts = readable(m.Parts)
+		note := func(p corebot.Part) string { return Named(p, "cannot be shown here") }
+		if notes, has := c.(FileNotes); has {
+			note = func(p corebot.Part) string { return notes.NoteOf(m.Key, p) }
+		}
+		o.Parts = readable(m.Parts, note)
 	}
 	if b, has := c.(Buttons); has && m.Notice != nil {
 		o.Buttons = m.Notice.Actions[:min(len(m.Notice.Actions), b.MaxButtons())]
@@ -321,16 +347,25 @@ func OutboundOf(m corebot.Message, c Channel) Outbound {
 }
 
 // readable is content as text alone.
-func readable(parts []corebot.Part) []corebot.Part {
+func readable(parts []corebot.Part, note func(corebot.Part) string) []corebot.Part {
 	attachments := corebot.Attachments(parts)
 	if len(attachments) == 0 {
 		return parts
 	}
 	lines := slices.DeleteFunc([]string{corebot.TextOf(parts)}, func(text string) bool { return text == "" })
 	for _, p := range attachments {
-		lines = append(lines, fmt.Sprintf("[%s %q (%s) cannot be shown here]", p.Type, p.Name, p.MediaType))
+		lines = append(lines, note(p))
 	}
 	return corebot.TextPart(strings.Join(lines, "\n"))
+}
+
+// Named is a file in a line of text, with why it is not shown.
+func Named(p corebot.Part, why string) string {
+	line := fmt.Sprintf("[%s %q (%s) %s]", p.Type, p.Name, p.MediaType, why)
+	if p.Text != "" {
+		line += " " + p.Text
+	}
+	return line
 }
 
 // piece is the send of the bytes of the text between two places.

@@ -1,9 +1,14 @@
 package channels
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
 )
 
 // Kind describes a kind of channel: all that the rest of Corebot knows of the kind. Other code asks the description,
@@ -63,6 +68,26 @@ type Site struct {
 	Account
 	Log   zerolog.Logger // names the account in every line
 	Files FileOpener     // what is sent there
+}
+
+// Open opens a file that is sent. A content that is not kept any more, or has more bytes than the platform takes, is a
+// failure for good.
+func (s Site) Open(ctx context.Context, k corebot.Key, p corebot.Part, limit int64) (*os.File, int64, error) {
+	if s.Files == nil {
+		return nil, 0, &corebot.Failure{Class: corebot.Permanent, Err: errors.New("there is no store of files")}
+	}
+	f, ref, err := s.Files.Open(ctx, k, p.Hash)
+	switch {
+	case errors.Is(err, corebot.ErrNotFound):
+		return nil, 0, &corebot.Failure{Class: corebot.Permanent, Err: errors.New("its content is not kept any more")}
+	case err != nil:
+		return nil, 0, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: err}
+	case ref.Size > limit:
+		_ = f.Close() // nothing was read
+		return nil, 0, &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf(
+			"it has %d bytes, and %s takes files of up to %d bytes", ref.Size, s.Kind, limit)}
+	}
+	return f, ref.Size, nil
 }
 
 // NewNetwork makes a network of its description, its settings struct and the constructor of its channels. The

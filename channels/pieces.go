@@ -11,24 +11,37 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/fault"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // A message that is longer than its channel takes is sent in pieces. The journal keeps the receipt of each: which bytes
 // of the text were sent, and the platform's ids. The receipt of the last piece rides on the settle. The next attempt
 // splits the rest of the text, by the limit that the channel then has. A piece depends on the text and the place where
 // it begins, never on the number of pieces before it.
+//
+// On a channel with [FilesApart] the files follow the text, and each is a piece. The place of a file is the length of
+// the text and the number of files before it. So a place tells how much of a message was sent, its files included.
+
+// extent is how far the places of a message go, and how far those of its text.
+func extent(whole Outbound, c Channel) (text, end int) {
+	text = len(whole.Text())
+	if _, apart := c.(FilesApart); apart {
+		return text, text + len(corebot.Attachments(whole.Parts))
+	}
+	return text, text
+}
 
 // resumeAt is the place in the text where the sending goes on. The place is unknown if an earlier version of Corebot
 // began the message. Such a version only counted pieces, and did not store the limit that their lengths followed from.
 // Then the whole text is sent: to show some of it twice is better than to cut it.
 func resumeAt(d corebot.Delivery, c Channel) (place int, known bool) {
-	text := len(OutboundOf(d.Message, c).Text())
+	_, end := extent(OutboundOf(d.Message, c), c)
 	known = true
 	for _, s := range d.Journal {
 		if s.Kind != corebot.StepPart {
 			continue
 		}
-		if known = s.Sent != nil && s.Sent.From == place && s.Sent.To > place && s.Sent.To < text; known {
+		if known = s.Sent != nil && s.Sent.From == place && s.Sent.To > place && s.Sent.To < end; known {
 			place = s.Sent.To
 		} else {
 			place = 0
@@ -37,7 +50,21 @@ func resumeAt(d corebot.Delivery, c Channel) (place int, known bool) {
 	return place, known
 }
 
-// sendPieces sends the rest of the text while the lease is kept. It begins no further piece when ctx has ended. The
+// next is the piece that begins at a place, and the place where the next one begins.
+func (o Outbound) next(from, text, end, limit int) (piece Outbound, to int) {
+	if from >= text && end > text { // a file
+		o.Before, o.IdempotencyKey = o.Text(), pieceKey(o.ID, from, from+1)
+		o.Parts, o.Notice, o.Buttons = corebot.Attachments(o.Parts)[from-text:][:1], nil, nil
+		return o, from + 1
+	}
+	if end > text {
+		o.Parts = corebot.TextPart(o.Text())
+	}
+	part, to := nextPart(o.Text(), from, limit)
+	return o.piece(part, from, to), to
+}
+
+// sendPieces sends the rest of the message while the lease is kept. It begins no further piece when ctx has ended. The
 // result last is the receipt of the last piece, which is stored with the settle; nil if the platform gave no id.
 func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery) (last *corebot.Step, err error) {
 	limit, channel := 0, r.accounts[d.Message.Key.Account].Channel
@@ -45,18 +72,20 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		limit = splitter.MaxMessageBytes()
 	}
 	whole := OutboundOf(d.Message, channel)
-	text := whole.Text()
+	text, end := extent(whole, channel)
 	resumed, _ := resumeAt(d, channel)
 	doubt := r.doubts.about(d, time.Now())
 	for from, n := resumed, len(d.Journal); ; n++ {
 		if from > resumed && ctx.Err() != nil {
 			return nil, corebot.ErrShutdown
 		}
-		piece, to := nextPart(text, from, limit)
+		piece, to := whole.next(from, text, end, limit)
 		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
 		fault.Point("send", "before")
-		receipt, err := r.sendPiece(kept, d, channel, s, whole.piece(piece, from, to), from == resumed && doubt)
-		if reached := receipt.reached(piece, err); reached < len(piece) {
+		receipt, err := r.sendOne(kept, d, channel, s, piece, from == resumed && doubt)
+		if shown := len(piece.Text()); shown == 0 && err != nil {
+			to = from
+		} else if reached := receipt.reached(piece.Text(), err); reached < shown {
 			to = from + reached
 		}
 		step.Sent, step.EndedAt = &corebot.Sent{From: from, To: to, IDs: receipt.IDs}, time.Now()
@@ -66,7 +95,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		switch {
 		case err != nil && to == from: // nothing was shown
 			return nil, err
-		case err == nil && to == len(text):
+		case err == nil && to == end:
 			if len(receipt.IDs) == 0 {
 				return nil, nil
 			}
@@ -79,12 +108,44 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	}
 }
 
+// sendOne sends a piece. In the place of a file that the platform refuses for good, it sends a text that says why.
+func (r *run) sendOne(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, doubt bool) (
+	Receipt, error,
+) {
+	receipt, err := r.sendPiece(kept, d, c, s, o, doubt)
+	p, is := o.File()
+	f := (*corebot.Failure)(nil)
+	if !is || !errors.As(err, &f) || f.Class != corebot.Permanent || errors.Is(err, ErrMayBeShown) {
+		return receipt, err
+	}
+	r.log.Warn().Err(err).Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("file",
+		p.MediaType).Msg("a file was refused, and is named in its place")
+	o.IdempotencyKey += "/named"
+	o.Kind = corebot.KindNotice // which is shown as it is
+	o.Parts, o.Before = corebot.TextPart(Named(p, "could not be sent here: "+runes.Head(f.Err.Error(), maxWhy))), ""
+	if receipt, err := r.sendPiece(kept, d, c, s, o, doubt); err != nil {
+		return Receipt{}, err
+	} else {
+		return Receipt{IDs: receipt.IDs}, nil
+	}
+}
+
+// fileSlot is how long the send of a file may take at least.
+const fileSlot = 2 * time.Minute
+
+// maxWhy bounds the reason for which a file is not shown, in bytes.
+const maxWhy = 500
+
 // sendPiece gives one Send its slot, and asks first whether a piece in doubt is shown. It turns a panic of
 // a channel into this message's failure: the process must not die of it again and again.
 func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, doubt bool) (
 	receipt Receipt, err error,
 ) {
-	ctx, end := s.begin(kept)
+	least := time.Duration(0)
+	if _, is := o.File(); is {
+		least = fileSlot
+	}
+	ctx, end := s.begin(kept, least)
 	defer end()
 	if by, bounded := ctx.Deadline(); bounded {
 		r.sending.Begin(d.Lease, by)

@@ -145,11 +145,13 @@ func (a *account) postpone(failing bool, now time.Time) time.Time {
 	return a.opening[i]
 }
 
-// begin gives a part its slot. The context ends with the slot, or when the send has to give way; its cause tells.
-func (s *send) begin(ctx context.Context) (context.Context, context.CancelFunc) {
+// begin gives a part its slot, which is at least so long. The context ends with the slot, or when the send has to give
+// way; its cause tells.
+func (s *send) begin(ctx context.Context, least time.Duration) (context.Context, context.CancelFunc) {
+	slot := max(s.slot, least)
 	ctx, stop := context.WithCancelCause(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.slot, fmt.Errorf("%w: no answer within %v", context.DeadlineExceeded,
-		s.slot))
+	ctx, cancel := context.WithTimeoutCause(ctx, slot, fmt.Errorf("%w: no answer within %v", context.DeadlineExceeded,
+		slot))
 	s.places.mu.Lock()
 	defer s.places.mu.Unlock()
 	s.since, s.stop = time.Now(), stop

@@ -1,14 +1,20 @@
 package channels
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -35,6 +41,48 @@ func NewWire(platform, setting, secret string) *Wire {
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// FilePart is a file in a form.
+type FilePart struct {
+	Field, Name, MediaType string
+	Content                io.ReaderAt
+	Size                   int64
+}
+
+// Form makes a request of text fields and one file, as multipart/form-data. The file is not held in memory. The address
+// must be a valid one.
+func Form(ctx context.Context, address string, fields map[string]string, f FilePart) (*http.Request, error) {
+	var head bytes.Buffer
+	w := multipart.NewWriter(&head)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if err := w.WriteField(name, fields[name]); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {multipart.FileContentDisposition(f.Field, f.Name)},
+		"Content-Type":        {cmp.Or(f.MediaType, "application/octet-stream")},
+	}); err != nil {
+		return nil, err
+	}
+	begin := bytes.Clone(head.Bytes())
+	head.Reset()
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	body := func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(bytes.NewReader(begin), io.NewSectionReader(f.Content, 0, f.Size),
+			bytes.NewReader(head.Bytes()))), nil
+	}
+	first, _ := body() // it has no error
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, first)
+	if err != nil {
+		return nil, err
+	}
+	r.GetBody, r.ContentLength = body, int64(len(begin))+f.Size+int64(head.Len())
+	r.Header.Set("Content-Type", w.FormDataContentType())
+	return r, nil
 }
 
 // MaxAnswer bounds what is read of an answer.

@@ -124,6 +124,10 @@ func notAClientsOwn(o Options, r Request) bool {
 	return r.Target.Everywhere || !client && otherChat(o, r)
 }
 
+func notOfAgent(o Options, r Request) bool { return !o.Agent.has(r.Tool) }
+
+func notOfJob(_ Options, r Request) bool { return r.Tools != nil && !slices.Contains(r.Tools, r.Tool) }
+
 // granted says whether configuration grants the tool to every principal whose text is in the turn: to each by himself,
 // or to a role that all have.
 func (p *Policy) granted(r Request) bool {

@@ -94,6 +94,10 @@ func touchedFiles() []rule {
 			reason: "the call does not say which path it touches",
 		},
 		{
+			name: "path-missing", tool: "message.upload", when: pathMissing, on: "no path", targeted: true,
+			who: nobody, reason: "the call does not say which file it sends",
+		},
+		{
 			name: "root", tool: "*", when: openedToOthers,
 			on: "a path in a directory of `tools.roots`, for everyone but admins everywhere", targeted: true,
 			who:    nobody,
@@ -359,7 +363,7 @@ func openToAll() []rule {
 		"fs.read", "fs.write", "fs.edit", "fs.delete", "fs.mkdir", "fs.move", "fs.list", "fs.search",
 		"memory.read", "memory.write", "memory.search", "memory.summary", "memory.facts", "memory.recall",
 		"memory.forget", "history.search",
-		"message.send", "chat.register",
+		"message.send", "message.upload", "chat.register",
 		"chat.list", "history.read", "message.publish", "message.replies",
 		"skills.list", "skills.read", "skills.enabled",
 		"tasks.schedule", "tasks.list", "tasks.update", "wait.until", "wait.open", "wait.word", "agent.run",
@@ -371,10 +375,6 @@ func openToAll() []rule {
 }
 
 func protectedText() string { return "`" + strings.Join(workspace.Protected(), "`, `") + "`" }
-
-func notOfAgent(o Options, r Request) bool { return !o.Agent.has(r.Tool) }
-
-func notOfJob(_ Options, r Request) bool { return r.Tools != nil && !slices.Contains(r.Tools, r.Tool) }
 
 func roleUnknown(_ Options, r Request) bool {
 	return r.Role != corebot.RoleAdmin && r.Role != corebot.RoleNormal

@@ -205,6 +205,9 @@ func (b *Box) call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 		j.howToAllow = decision.Opens
 		return j.finish(ctx, corebot.OutcomeDenied, "denied: "+decision.Reason)
 	}
+	if tool.attach && step.InAnswer().Attaches <= 0 {
+		return j.finish(ctx, corebot.OutcomeError, failure(errAttachesNone))
+	}
 	if j.intended() && j.fileChange(args).Path != "" && b.policy.NeedsApproval(tool.name, decision,
 		j.weigh(tool, args)) != "" {
 		return j.finishLost(ctx) // its file may be another by now than the one that an admin was shown

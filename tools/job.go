@@ -22,7 +22,10 @@ const (
 var (
 	errTimeout   = errors.New("the tool took too long")
 	errAbandoned = errors.New("the tool did not stop when it was told to, and was left behind")
-	errPanic     = errors.New("the tool failed badly; the details are in the log")
+	// errAttachesNone is what a model reads of a file for which the reply has no room.
+	errAttachesNone = fmt.Errorf("the answer of this turn takes no file: it has %d already, or goes to no chat",
+		corebot.MaxAttached)
+	errPanic = errors.New("the tool failed badly; the details are in the log")
 )
 
 // job is one call on its way.
@@ -46,6 +49,7 @@ type job struct {
 	cost        *corebot.JobBudget // what its job takes out of the budget of the turn
 	later       int64              // the detached request of the call
 	follows     bool               // it goes to the address of a link, after its turn has read untrusted text
+	attach      *corebot.Part      // what it adds to the reply
 }
 
 func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
@@ -83,6 +87,9 @@ func (j *job) run(ctx context.Context, t Tool, args bound) (corebot.ToolResult, 
 	}
 	j.ran, j.readOutside, j.links = true, j.outside(t, args), t.traits.Has(Links)
 	out, err := j.execute(ctx, t, args)
+	if err == nil {
+		j.attach = out.attach
+	}
 	j.readOutside = j.readOutside || j.anythingIn(args.named(j.call).Dir) // such text can have come while the tool ran
 	// A result that only repeats an argument has nothing in it that the model did not write.
 	repeats := slices.Contains(args.words(j.call), out.text)
@@ -269,7 +276,7 @@ func (j *job) store(ctx context.Context, outcome corebot.AuditOutcome, text stri
 	r := corebot.ToolResult{
 		Outcome: outcome, Content: j.present(ctx, text), Outside: j.readOutside, Notice: j.notice,
 		Denies: j.deniesRest, Opens: j.howToAllow, Ran: j.ran, Follows: j.ran && j.follows, Job: j.cost,
-		Later: j.later,
+		Later: j.later, Attach: j.attach,
 	}
 	if j.links && outcome == corebot.OutcomeSuccess {
 		r.Links = strings.Join(addresses.InLinks(r.Content), "\n")

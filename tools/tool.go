@@ -98,6 +98,7 @@ type Tool struct {
 	traits  Traits
 	timeout time.Duration // zero: the box's default
 	own     bool          // made by NewOwn
+	attach  bool          // made by NewAttaching
 	bind    func(args json.RawMessage) (bound, error)
 	err     error
 }
@@ -127,6 +128,7 @@ type output struct {
 	effect corebot.Effect
 	own    bool // whatever the traits say, the text has nothing that others wrote
 	wait   Wait // without a kind: the call has its outcome
+	attach *corebot.Part
 }
 
 // spec is what options set.
@@ -204,6 +206,20 @@ func NewSourced[A any](name, doc string, traits Traits, fn SourcedFunc[A], opts 
 		text, outside, err := fn(ctx, c, a)
 		return output{text: text, own: !outside}, err
 	}, opts)
+}
+
+// AttachFunc keeps the content of a file. It gives the file as a part of the turn's reply, and what the model reads.
+type AttachFunc[A any] func(ctx context.Context, call Call, args A) (part corebot.Part, text string, err error)
+
+// NewAttaching makes a tool that adds a file to the reply of its turn: see [corebot.ToolResult]. The part is stored
+// with the outcome of the call, so that a resumed turn has it, too. A reply has at most [corebot.MaxAttached] files.
+func NewAttaching[A any](name, doc string, traits Traits, fn AttachFunc[A], opts ...Option[A]) Tool {
+	t := newTool(name, doc, traits, func(ctx context.Context, c Call, a A) (output, error) {
+		part, text, err := fn(ctx, c, a)
+		return output{text: text, attach: &part}, err
+	}, opts)
+	t.attach = true
+	return t
 }
 
 // NewOwn makes a tool that changes nothing but Corebot's own data, with the trait OwnData beside traits. Its effect and
@@ -352,7 +368,7 @@ func resolved[A any]() (*jsonschema.Resolved, json.RawMessage, error) {
 // arguments, traits and rules, and the same checks come before run. The function run gets the arguments as they came,
 // already accepted by the tool. A tool of own data, whose work is a part of a commit, cannot be elsewhere.
 func (t Tool) Elsewhere(run func(ctx context.Context, args json.RawMessage) (string, error)) Tool {
-	if t.own {
+	if t.own || t.attach {
 		t.err = fmt.Errorf("%w: tool %s changes Corebot's own data, which cannot be done elsewhere", corebot.ErrInvalid,
 			t.name)
 		return t

@@ -12,6 +12,8 @@
 //   - A send that the platform refuses for its rate is tried again.
 //   - What has the same idempotency key is shown once, if the channel says so.
 //   - A send of unknown end is found again, if the channel can look, and no other is taken for it.
+//   - The files of a reply are shown behind its text. The chat reads why a file is not shown.
+//   - The send of a file of unknown end is found again, if the channel can look.
 //   - A send ends soon after its context, and a run after its own.
 //   - A connection that breaks is made anew, and loses nothing.
 //
@@ -63,6 +65,12 @@ type Subject struct {
 	// waits until the channel is connected.
 	Forgets bool
 
+	// Files are what the channels of Open send, and Uploads are the files that the chat shows, in order, as
+	// "NAME: BYTES". TooLarge is a size that the platform refuses. nil: the channel shows no files.
+	Files    *Files
+	Uploads  func() []string
+	TooLarge int64
+
 	Cut     func()            // breaks every connection; nil: there is none that could break
 	Silence func(silent bool) // has the platform answer nothing, or answer again; nil: it cannot
 	Refuse  func(n int)       // has the platform refuse the next n sends for their rate; nil: it never does
@@ -82,6 +90,8 @@ func Run(t *testing.T, subject func(t *testing.T) Subject) {
 		{"A send that the platform refuses for its rate is tried again.", isTriedAgain},
 		{"What has the same idempotency key is shown once.", isShownOnce},
 		{"A send of unknown end is found again.", isFound},
+		{"The files of a reply are shown behind its text.", showsFiles},
+		{"The send of a file of unknown end is found again.", findsFiles},
 		{"A send ends soon after its context.", sendEnds},
 		{"A connection that breaks is made anew.", isMadeAnew},
 	} {

@@ -49,7 +49,7 @@ func TestTheTerminalKeepsTheGuaranteesOfAChannel(t *testing.T) {
 		return channeltest.Subject{
 			Account: account,
 			Open: func() channels.Channel {
-				c := NewRemote(hub.Watch, func(context.Context, corebot.Key) error { return nil })
+				c := NewRemote(hub.Watch, func(context.Context, corebot.Key) error { return nil }, nil)
 				key := TerminalKey(corebot.DefaultAgent, channeltest.Chat)
 				if err := c.Attach(t.Context(), key, "session", false); err != nil {
 					t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 type Remote struct {
 	watch func(corebot.Key) (<-chan live.Event, func())
 	wake  func(context.Context, corebot.Key) error
+	note  func(corebot.Key, corebot.Part) string
 
 	mu       sync.Mutex
 	attached map[corebot.Key][]*attachment
@@ -48,11 +49,15 @@ type sentLately struct {
 }
 
 // NewRemote makes the channel. watch gives the live events of a conversation; wake makes its waiting replies due again.
-func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()),
-	wake func(context.Context, corebot.Key) error,
+// note says of a file of a reply where it lies.
+func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error,
+	note func(corebot.Key, corebot.Part) string,
 ) *Remote {
-	return &Remote{watch: watch, wake: wake, attached: map[corebot.Key][]*attachment{}}
+	return &Remote{watch: watch, wake: wake, note: note, attached: map[corebot.Key][]*attachment{}}
 }
+
+// NoteOf implements [channels.FileNotes].
+func (r *Remote) NoteOf(k corebot.Key, p corebot.Part) string { return r.note(k, p) }
 
 // Run blocks until ctx ends: what is typed comes through the control socket to the front door.
 func (*Remote) Run(ctx context.Context, _ channels.Door) error {

@@ -22,7 +22,7 @@ type remoteBench struct {
 
 func newRemoteBench(t *testing.T) *remoteBench {
 	b := &remoteBench{t: t, sent: make(chan error, 1)}
-	b.remote = NewRemote(b.hub.Watch, func(context.Context, corebot.Key) error { b.woken++; return nil })
+	b.remote = NewRemote(b.hub.Watch, func(context.Context, corebot.Key) error { b.woken++; return nil }, nil)
 	return b
 }
 

@@ -23,11 +23,14 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
 	}
 	l := c.letter(o, to, c.subjectFor(ctx, o))
-	text, err := l.write(c.own)
-	if err != nil {
-		return channels.Receipt{}, fmt.Errorf("write the mail: %w", err)
+	if err := c.enclose(ctx, o, &l); err != nil {
+		return channels.Receipt{}, err
 	}
-	err = c.deliver(ctx, to, text)
+	text, err := c.post(ctx, to, l)
+	if f := (*corebot.Failure)(nil); len(l.files) > 0 && errors.As(err, &f) && f.Class == corebot.Permanent {
+		c.site.Log.Warn().Err(err).Msg("the server refuses a mail with files, which is sent without them")
+		text, err = c.post(ctx, to, l.without(f.Err)) // under the same Message-ID
+	}
 	c.noteAbsent(l.id, err != nil && !errors.Is(err, channels.ErrMayBeShown))
 	if err != nil {
 		return channels.Receipt{}, err
@@ -38,6 +41,18 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		}
 	}
 	return channels.Receipt{IDs: []string{l.id}}, nil
+}
+
+// ShowsFiles implements [channels.Files].
+func (c *Channel) ShowsFiles() {}
+
+// post gives a letter to the server, and gives the mail that it was.
+func (c *Channel) post(ctx context.Context, to address, l letter) ([]byte, error) {
+	text, err := l.write(c.own)
+	if err != nil {
+		return nil, fmt.Errorf("write the mail: %w", err)
+	}
+	return text, c.deliver(ctx, to, text)
 }
 
 // noteAbsent remembers whether a mail that was tried was surely not taken. Earlier tries were not either: Send is only

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,6 +122,34 @@ func (c *client) open(ctx context.Context, server, id string) (content io.ReadCl
 	return nil, err
 }
 
+// upload gives the homeserver a file, and gives the file's address.
+func (c *client) upload(ctx context.Context, name, mediaType string, f io.ReaderAt, size int64) (string, error) {
+	address := strings.TrimSuffix(c.base, apiPath) + "/_matrix/media/v3/upload?filename=" + url.QueryEscape(name)
+	body := func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, size)), nil }
+	first, _ := body() // it has no error
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, first)
+	if err != nil {
+		return "", c.wire.Hidden(err)
+	}
+	r.GetBody, r.ContentLength = body, size
+	r.Header.Set("Content-Type", cmp.Or(mediaType, "application/octet-stream"))
+	at, err := send[struct {
+		URI string `json:"content_uri"`
+	}](ctx, c, "the upload of a file", r)
+	if err != nil || strings.HasPrefix(at.URI, "mxc://") {
+		return at.URI, notShown(err)
+	}
+	return "", c.wire.Strange("the upload of a file", http.StatusOK, nil)
+}
+
+// notShown is the error of a step before the message is shown: whatever became of the step, nobody sees anything.
+func notShown(err error) error {
+	if errors.Is(err, channels.ErrMayBeShown) {
+		return &corebot.Failure{Err: errors.New(err.Error())}
+	}
+	return err
+}
+
 // call makes one request. Its error is a [*corebot.Failure].
 func call[T any](ctx context.Context, c *client, ask request) (result T, err error) {
 	what := ask.what()
@@ -144,10 +173,15 @@ func call[T any](ctx context.Context, c *client, ask request) (result T, err err
 	if err != nil {
 		return result, c.wire.Hidden(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
 	if ask.body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	return send[T](ctx, c, what, r)
+}
+
+// send makes a request that is written already.
+func send[T any](ctx context.Context, c *client, what string, r *http.Request) (result T, err error) {
+	r.Header.Set("Authorization", "Bearer "+c.token)
 	answer, err := c.wire.Do(ctx, what, r)
 	if err != nil {
 		return result, err

@@ -37,8 +37,13 @@ func open(t *testing.T, s *matrixtest.Server) *matrix.Channel {
 
 func openWith(t *testing.T, s *matrixtest.Server, log zerolog.Logger) *matrix.Channel {
 	t.Helper()
+	return openAt(t, s, channels.Site{Account: account, Log: log})
+}
+
+func openAt(t *testing.T, s *matrixtest.Server, site channels.Site) *matrix.Channel {
+	t.Helper()
 	c, err := matrix.New(matrix.Settings{Homeserver: s.URL(), Token: matrixtest.Token, Poll: 30 * time.Second},
-		channels.Site{Account: account, Log: log})
+		site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +52,14 @@ func openWith(t *testing.T, s *matrixtest.Server, log zerolog.Logger) *matrix.Ch
 
 func TestMatrixKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-		s, names := platform(t), &channeltest.Names{}
+		s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
 		s.Room(room)
+		site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
 		began := false
 		return channeltest.Subject{
 			Account: account, Chat: room, ID: names.Of,
-			Open: func() channels.Channel { return open(t, s) },
+			Open:  func() channels.Channel { return openAt(t, s, site) },
+			Files: files, Uploads: func() []string { return s.Uploads(room) }, TooLarge: 1<<20 + 1,
 			Say: func(_ channels.Accepter, id, text string) {
 				if !began { // what is said before the first sync is history
 					began = true

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -108,25 +109,79 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	}
 	relates := c.relates(ctx, o)
 	document, whole := texts(o)
+	if p, is := o.File(); is {
+		return c.sendFile(ctx, o, p, c.piece(o, document, whole, maxUnits), relates)
+	}
 	for limit := maxUnits; ; limit /= 2 {
 		p := c.piece(o, document, whole, limit)
 		if p.blank {
 			return channels.Receipt{Reached: p.to - len(o.Before)}, nil
 		}
-		if relates != nil {
-			p.event["m.relates_to"] = relates
-		}
-		sent, err := call[struct {
-			ID string `json:"event_id"`
-		}](ctx, &c.client, put(p.event, "rooms", o.Key.Chat, "send", typeMessage, p.key))
+		receipt, err := c.show(ctx, o, p, relates)
 		if limit > minUnits && tooLarge(err) {
 			continue
 		}
-		if err != nil {
-			return channels.Receipt{}, err
-		}
-		return p.receipt(o, sent.ID), nil
+		return receipt, err
 	}
+}
+
+// show gives an event to the homeserver.
+func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, relates map[string]any) (
+	channels.Receipt, error,
+) {
+	if relates != nil {
+		p.event["m.relates_to"] = relates
+	}
+	sent, err := call[struct {
+		ID string `json:"event_id"`
+	}](ctx, &c.client, put(p.event, "rooms", o.Key.Chat, "send", typeMessage, p.key))
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	return p.receipt(o, sent.ID), nil
+}
+
+// FilesApart implements [channels.FilesApart].
+func (c *Channel) FilesApart() {}
+
+// ShowsFiles implements [channels.Files].
+func (c *Channel) ShowsFiles() {}
+
+// maxUpload bounds a file. Each homeserver has a limit of its own, too.
+const maxUpload = 1 << 30
+
+// sendFile uploads a file, and shows it by an event with the transaction id of its piece. The homeserver keeps an
+// upload that no event shows: that is all that a crash in between leaves.
+func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.Part, as piece, relates map[string]any) (
+	channels.Receipt, error,
+) {
+	f, size, err := c.site.Open(ctx, o.Key, p, maxUpload)
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	name := cmp.Or(p.Name, "file")
+	address, err := c.client.upload(ctx, name, p.MediaType, f, size)
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	as.event = map[string]any{
+		"msgtype": looksOf(p), "body": cmp.Or(p.Text, name), "filename": name, "url": address,
+		"info":       map[string]any{"mimetype": p.MediaType, "size": size},
+		"m.mentions": map[string]any{}, markKey: as.key,
+	}
+	return c.show(ctx, o, as, relates)
+}
+
+// looksOf is what a file is shown as.
+func looksOf(p corebot.Part) string {
+	switch p.Type {
+	case corebot.PartImage:
+		return "m.image"
+	case corebot.PartAudio:
+		return "m.audio"
+	}
+	return "m.file"
 }
 
 func (p piece) receipt(o channels.Outbound, id string) channels.Receipt {

@@ -30,11 +30,11 @@ type client struct {
 const maxReason = 500
 
 // answer is what the platform says to a request.
-type answer[T any] struct {
-	OK          bool   `json:"ok"`
-	Result      T      `json:"result"`
-	Code        int    `json:"error_code"`
-	Description string `json:"description"`
+type answer struct {
+	OK          bool            `json:"ok"`
+	Result      json.RawMessage `json:"result"`
+	Code        int             `json:"error_code"`
+	Description string          `json:"description"`
 	Parameters  struct {
 		RetryAfter float64 `json:"retry_after"`
 		MigrateTo  int64   `json:"migrate_to_chat_id"`
@@ -87,18 +87,51 @@ func call[T any](ctx context.Context, c *client, method string, args map[string]
 		return result, c.wire.Hidden(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	err = c.ask(ctx, method, r, &result)
+	return result, err
+}
+
+// upload makes one request with a file. The arguments are as for call.
+func upload[T any](ctx context.Context, c *client, method string, args map[string]any, f channels.FilePart) (
+	result T, err error,
+) {
+	fields := map[string]string{}
+	for name, value := range args {
+		if text, is := value.(string); is {
+			fields[name] = text
+			continue
+		}
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return result, fmt.Errorf("write the request %s: %w", method, err)
+		}
+		fields[name] = string(raw)
+	}
+	r, err := channels.Form(ctx, c.base+method, fields, f)
+	if err != nil {
+		return result, c.wire.Hidden(err)
+	}
+	err = c.ask(ctx, method, r, &result)
+	return result, err
+}
+
+// ask sends a request and reads what the platform says.
+func (c *client) ask(ctx context.Context, method string, r *http.Request, into any) error {
 	response, err := c.wire.Do(ctx, method, r)
 	if err != nil {
-		return result, err
+		return err
 	}
-	var a answer[T]
+	var a answer
 	if err := json.Unmarshal(response.Body, &a); err != nil || !a.OK && a.Description == "" {
-		return result, c.wire.Strange(method, response.Status, err)
+		return c.wire.Strange(method, response.Status, err)
 	}
 	if !a.OK {
-		return result, a.failure(method)
+		return a.failure(method)
 	}
-	return a.Result, nil
+	if err := json.Unmarshal(a.Result, into); err != nil {
+		return c.wire.Strange(method, response.Status, err)
+	}
+	return nil
 }
 
 // open gets the bytes of a file that somebody sent. The platform says where the file is, below its own address. Bots
@@ -127,7 +160,7 @@ func (c *client) open(f *file) func(context.Context) (io.ReadCloser, error) {
 }
 
 // failure is the refusal with what it means for a message.
-func (a answer[T]) failure(method string) error {
+func (a answer) failure(method string) error {
 	r := &refusal{
 		method: method, code: a.Code, description: runes.Head(a.Description, maxReason),
 		migrateTo: a.Parameters.MigrateTo,

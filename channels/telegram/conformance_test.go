@@ -32,8 +32,18 @@ func platform(t *testing.T) *telegramtest.Server {
 // open makes the channel of the server's bot.
 func open(t *testing.T, s *telegramtest.Server) *telegram.Channel {
 	t.Helper()
+	return withStore(t, s, nil)
+}
+
+// withStore is open with files that can be sent.
+func withStore(t *testing.T, s *telegramtest.Server, files *channeltest.Files) *telegram.Channel {
+	t.Helper()
+	site := channels.Site{Account: account, Log: zerolog.Nop()}
+	if files != nil {
+		site.Files = files
+	}
 	c, err := telegram.New(telegram.Settings{Token: telegramtest.Token, APIURL: s.URL(), Poll: 50 * time.Second},
-		channels.Site{Account: account, Log: zerolog.Nop()})
+		site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +52,13 @@ func open(t *testing.T, s *telegramtest.Server) *telegram.Channel {
 
 func TestTelegramKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-		s, names := platform(t), &channeltest.Names{}
+		s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
 		s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
 		chat := telegramtest.Ann.ID
 		return channeltest.Subject{
 			Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.Of,
-			Open: func() channels.Channel { return open(t, s) },
+			Open:  func() channels.Channel { return withStore(t, s, files) },
+			Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 50_000_001,
 			Say: func(_ channels.Accepter, id, text string) {
 				names.Is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
 			},

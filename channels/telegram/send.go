@@ -1,9 +1,11 @@
 package telegram
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -31,10 +33,11 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	if err != nil {
 		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
 	}
-	args["link_preview_options"] = map[string]any{"is_disabled": true} // nobody but the reader opens its links
-	if answered, err := parseID(o.InReplyTo); err == nil && o.Before == "" && args["chat_id"].(int64) < 0 {
-		args["reply_parameters"] = map[string]any{"message_id": answered, "allow_sending_without_reply": true}
+	if p, is := o.File(); is {
+		return c.sendFile(ctx, o, args, p)
 	}
+	args["link_preview_options"] = map[string]any{"is_disabled": true} // nobody but the reader opens its links
+	answers(o, args)
 	whole := o.Before + o.Text()
 	document := markup.Plain(whole)
 	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
@@ -63,6 +66,13 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	}
 }
 
+// answers has the first piece of a message in a group stand below the message that it answers.
+func answers(o channels.Outbound, args map[string]any) {
+	if answered, err := parseID(o.InReplyTo); err == nil && o.Before == "" && args["chat_id"].(int64) < 0 {
+		args["reply_parameters"] = map[string]any{"message_id": answered, "allow_sending_without_reply": true}
+	}
+}
+
 // looks are the elements of the platform's HTML.
 var looks = markup.HTML{Bold: "b", Italic: "i", Struck: "s"}
 
@@ -86,15 +96,88 @@ func (c *Channel) show(ctx context.Context, args map[string]any, spans []markup.
 
 // post sends a message. A group that was made a supergroup has another id since: the platform says which.
 func (c *Channel) post(ctx context.Context, args map[string]any) (int64, error) {
-	type sent struct {
-		ID int64 `json:"message_id"`
-	}
-	m, err := call[sent](ctx, &c.client, "sendMessage", args)
+	return c.migrating(args, func() (sent, error) { return call[sent](ctx, &c.client, "sendMessage", args) })
+}
+
+type sent struct {
+	ID int64 `json:"message_id"`
+}
+
+// migrating makes a send again in the chat that the platform names in the place of its own.
+func (c *Channel) migrating(args map[string]any, send func() (sent, error)) (int64, error) {
+	m, err := send()
 	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.migrateTo != 0 {
 		args["chat_id"] = refused.migrateTo
-		m, err = call[sent](ctx, &c.client, "sendMessage", args)
+		m, err = send()
 	}
 	return m.ID, err
+}
+
+// Limits of files that a bot sends, and of their captions.
+const (
+	maxUpload  = 50_000_000
+	maxPhoto   = 10_000_000
+	maxCaption = 1024 // UTF-16 units
+)
+
+// FilesApart implements [channels.FilesApart].
+func (c *Channel) FilesApart() {}
+
+// ShowsFiles implements [channels.Files].
+func (c *Channel) ShowsFiles() {}
+
+// looksOf is the method by which a file is shown as what it is, and the name of its field.
+func looksOf(p corebot.Part, size int64) (method, field string) {
+	switch p.MediaType {
+	case "image/png", "image/jpeg", "image/webp":
+		if size <= maxPhoto {
+			return "sendPhoto", "photo"
+		}
+	case "audio/ogg":
+		return "sendVoice", "voice"
+	case "audio/mpeg", "audio/mp4":
+		return "sendAudio", "audio"
+	}
+	return "sendDocument", "document"
+}
+
+// sendFile shows a file. One that the platform does not show as a picture or a recording goes as a document.
+func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, args map[string]any, p corebot.Part) (
+	channels.Receipt, error,
+) {
+	f, size, err := c.site.Open(ctx, o.Key, p, maxUpload)
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	answers(o, args)
+	if p.Text != "" {
+		args["caption"] = head(p.Text, maxCaption)
+	}
+	part := channels.FilePart{Name: cmp.Or(p.Name, "file"), MediaType: p.MediaType, Content: f, Size: size}
+	for method, field := looksOf(p, size); ; method, field = "sendDocument", "document" {
+		part.Field = field
+		id, err := c.migrating(args, func() (sent, error) { return upload[sent](ctx, &c.client, method, args, part) })
+		r := (*refusal)(nil)
+		if method != "sendDocument" && errors.As(err, &r) && r.code == http.StatusBadRequest {
+			continue
+		}
+		if err != nil {
+			return channels.Receipt{}, err
+		}
+		return channels.Receipt{IDs: []string{strconv.FormatInt(id, 10)}}, nil
+	}
+}
+
+// head is the beginning of a text, of at most so many units.
+func head(s string, limit int) string {
+	n := 0
+	for i, r := range s {
+		if n += max(utf16.RuneLen(r), 1); n > limit {
+			return s[:i]
+		}
+	}
+	return s
 }
 
 // typingShown is how long the platform shows that somebody types, but for the time that a request takes.

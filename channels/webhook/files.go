@@ -15,17 +15,18 @@ import (
 
 // sentFile is a file of a reply as callers see it.
 type sentFile struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-	Size int64  `json:"size"`
-	URL  string `json:"url"`           // a path of this listener; empty: there is nothing to fetch
-	Why  string `json:"why,omitempty"` // why there is nothing to fetch
+	Name    string `json:"name"`
+	Type    string `json:"type"`
+	Size    int64  `json:"size"`
+	Caption string `json:"caption,omitempty"`
+	URL     string `json:"url"`           // a path of this listener; empty: there is nothing to fetch
+	Why     string `json:"why,omitempty"` // why there is nothing to fetch
 }
 
 // filesOf are the files of a reply.
 func (w *Webhook) filesOf(ctx context.Context, k corebot.Key, parts []corebot.Part) (all []sentFile) {
 	for _, p := range corebot.Attachments(parts) {
-		f := sentFile{Name: p.Name, Type: p.MediaType, Why: "its content is not kept"}
+		f := sentFile{Name: p.Name, Type: p.MediaType, Caption: p.Text, Why: "its content is not kept"}
 		if p.Hash != "" && w.opts.Files != nil {
 			if open, ref, err := w.opts.Files.Open(ctx, k, p.Hash); err == nil {
 				_ = open.Close() // it was only looked at

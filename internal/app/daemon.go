@@ -149,7 +149,7 @@ func Send(ctx context.Context, c control.Caller, in channels.Incoming) (channels
 
 // openTerminals makes the channel of terminals that attach through the control socket.
 func (a *App) openTerminals(context.Context, prometheus.Registerer) (channels.Channel, error) {
-	a.terminals = cli.NewRemote(a.Live.Watch, storage.NewQueue(a.Store).Wake)
+	a.terminals = cli.NewRemote(a.Live.Watch, storage.NewQueue(a.Store).Wake, a.files.noteOf)
 	return a.terminals, nil
 }
 

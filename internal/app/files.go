@@ -64,6 +64,21 @@ func (f *files) Had(ctx context.Context, k corebot.Key, id string) (bool, error)
 	return f.refs.Had(ctx, k, id)
 }
 
+// noteTime bounds how long the reference of a file is looked for.
+const noteTime = 5 * time.Second
+
+// noteOf is what a terminal shows of a file of a reply.
+func (f *files) noteOf(k corebot.Key, p corebot.Part) string {
+	ctx, cancel := context.WithTimeout(context.Background(), noteTime)
+	defer cancel()
+	file, ref, err := f.Open(ctx, k, p.Hash)
+	if err != nil {
+		return channels.Named(p, "is not kept")
+	}
+	defer file.Close() //nolint:errcheck // it was only looked at
+	return channels.Named(p, sizeText(ref.Size)+": "+file.Name())
+}
+
 // FileProblems reads the files that a database refers to, and says which are missing or damaged.
 func FileProblems(ctx context.Context, db *storage.DB, home string) ([]string, error) {
 	return filestore.Problems(ctx, FilesDir(home), storage.NewAttached(db))

@@ -233,7 +233,7 @@ func (a *App) builtins(u *agentUnit, docs builtin.Documents) ([]tools.Tool, erro
 		builtin.SkillsDisable(w.skills), builtin.SkillsEnabled(w.skills, storage.NewChats(a.Store)),
 		builtin.DeadLetterList(a.service), builtin.DeadLetterReplay(), builtin.ChatRegister(), builtin.ChatSetRole())
 	web, err := webTools(a.config.Tools.Web, docs, u.notes.tool)
-	return slices.Concat(all, web, a.chatTools(), []tools.Tool{builtin.MCPReload(reloads{u})}), err
+	return slices.Concat(all, web, a.chatTools(u), []tools.Tool{builtin.MCPReload(reloads{u})}), err
 }
 
 // learnSecrets tells the redactor the secrets of the settings. The redactor takes them out of the log, the audit, the

@@ -102,12 +102,13 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 	return append(findings, ok("web.search asks SearXNG, which answers"))
 }
 
-// chatTools are the tools for history, messages, tasks and other agents.
-func (a *App) chatTools() []tools.Tool {
+// chatTools are the tools of an agent for history, messages, tasks and other agents.
+func (a *App) chatTools(u *agentUnit) []tools.Tool {
 	all := []tools.Tool{
 		builtin.HistorySearch(storage.NewHistory(a.Store)), builtin.MemorySummary(storage.NewHistory(a.Store)),
 		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
 	}
+	all = append(all, builtin.MessageUpload(u.reach(a.disk), a.files))
 	if a.config.Memory.Facts {
 		all = append(all, builtin.MemoryFacts(storage.NewFacts(a.Store))...)
 	}

@@ -3,6 +3,7 @@ package matrixtest
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -24,6 +25,9 @@ var (
 func (s *Server) do(r *http.Request, q query) (any, *Fault) {
 	if q.Name == "sync" {
 		return s.sync(r, q)
+	}
+	if q.Name == "upload" {
+		return s.upload(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +84,51 @@ func (s *Server) join(q query) (any, *Fault) {
 	s.member(r, Bot, Bot, "join", nil)
 	s.wake()
 	return map[string]any{"room_id": q.Room}, nil
+}
+
+// maxUpload is the size of a file that the homeserver takes.
+const maxUpload = 1 << 20
+
+// upload keeps a file, and gives it an address.
+func (s *Server) upload(r *http.Request) (any, *Fault) {
+	content, err := io.ReadAll(io.LimitReader(r.Body, maxUpload+1))
+	if err != nil {
+		return nil, &Fault{Status: 400, Code: "M_UNKNOWN", Error: err.Error()}
+	}
+	if len(content) > maxUpload {
+		return nil, &Fault{Status: 413, Code: "M_TOO_LARGE", Error: fmt.Sprintf(
+			"a file may have %d bytes, and this one has %d", maxUpload, r.ContentLength)}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Header.Get("Content-Type") == "" || r.URL.Query().Get("filename") == "" {
+		s.complain("an upload has no type or no name")
+	}
+	address := fmt.Sprintf("mxc://localhost/file%d", len(s.files))
+	s.files[address] = r.URL.Query().Get("filename") + ": " + string(content)
+	return map[string]any{"content_uri": address}, nil
+}
+
+// Uploads are the files of the account that a room shows, in order, as "NAME: BYTES".
+func (s *Server) Uploads(room string) (files []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.rooms[room].events {
+		content, _ := e.fields["content"].(map[string]any)
+		address, _ := content["url"].(string)
+		if e.fields["sender"] != Bot || address == "" {
+			continue
+		}
+		file := s.files[address]
+		info, _ := content["info"].(map[string]any)
+		size, _ := info["size"].(float64)
+		name, bytes, _ := strings.Cut(file, ": ")
+		if content["filename"] != name || int(size) != len(bytes) || info["mimetype"] == nil {
+			s.complain("a file is shown as %v", content)
+		}
+		files = append(files, file)
+	}
+	return files
 }
 
 // maxEvent is the size of an event; homeservers add a part to it.

@@ -63,6 +63,7 @@ type Server struct {
 	rooms        map[string]*room
 	stream       []*event // all events, in the order in which they came; positions begin at 1
 	transactions map[string]string
+	files        map[string]string // name and bytes, by address
 	news         chan struct{}
 	silence      chan struct{} // nil: it answers
 	closed       bool
@@ -76,7 +77,8 @@ type Server struct {
 func New() *Server {
 	s := &Server{
 		token: Token, name: "Corebot", rooms: map[string]*room{}, transactions: map[string]string{},
-		news: make(chan struct{}),
+		files: map[string]string{},
+		news:  make(chan struct{}),
 	}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	return s
@@ -250,6 +252,9 @@ func hangUp(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
+// uploadPath is where files are uploaded.
+const uploadPath = "/_matrix/media/v3/upload"
+
 // query is a request as the server reads it.
 type query struct {
 	Call
@@ -259,8 +264,9 @@ type query struct {
 
 // read takes a request apart, and refuses one without the token.
 func (s *Server) read(r *http.Request) (q query, refused *Fault) {
+	upload := r.URL.EscapedPath() == uploadPath && r.Method == http.MethodPost
 	rest, is := strings.CutPrefix(r.URL.EscapedPath(), "/_matrix/client/v3/")
-	if !is {
+	if !is && !upload {
 		return q, &Fault{Status: 404, Code: "M_UNRECOGNIZED", Error: "Unrecognized request"}
 	}
 	q.Method, q.path, q.args = r.Method, unescape(strings.Split(rest, "/")), map[string]string{}
@@ -274,6 +280,10 @@ func (s *Server) read(r *http.Request) (q query, refused *Fault) {
 	}
 	if r.Header.Get("Authorization") != "Bearer "+s.token || s.token == "" {
 		return q, &Fault{Status: 401, Code: "M_UNKNOWN_TOKEN", Error: "Unknown token", Soft: s.soft}
+	}
+	if upload {
+		q.Name, q.path = "upload", nil
+		return q, nil
 	}
 	if r.Method != http.MethodGet {
 		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 1<<20)).Decode(&q.Body); err != nil {

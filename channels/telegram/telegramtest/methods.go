@@ -42,6 +42,17 @@ func read(r *http.Request) (args, error) {
 		for name, values := range r.PostForm {
 			a.form(name, values)
 		}
+		for name, files := range r.MultipartForm.File {
+			f, err := files[0].Open()
+			if err != nil {
+				return nil, err
+			}
+			content, err := io.ReadAll(f)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return nil, err
+			}
+			a[name], _ = json.Marshal(Upload{files[0].Filename, content}) // it is always JSON
+		}
 	case "application/x-www-form-urlencoded":
 		if err := r.ParseForm(); err != nil {
 			return nil, err
@@ -56,7 +67,7 @@ func read(r *http.Request) (args, error) {
 // form takes an argument of a form: JSON for what is no text.
 func (a args) form(name string, values []string) {
 	raw := json.RawMessage(values[0])
-	if name == "text" || !json.Valid(raw) {
+	if name == "text" || name == "caption" || !json.Valid(raw) {
 		raw, _ = json.Marshal(values[0]) // a text is always JSON
 	}
 	a[name] = raw
@@ -85,9 +96,21 @@ var known = map[string][]string{
 		"chat_id", "message_thread_id", "text", "parse_mode", "entities", "link_preview_options",
 		"disable_notification", "protect_content", "reply_parameters", "reply_markup",
 	},
+	"sendphoto":           sendsA("photo"),
+	"sendvoice":           sendsA("voice"),
+	"sendaudio":           sendsA("audio"),
+	"senddocument":        sendsA("document"),
 	"sendchataction":      {"chat_id", "message_thread_id", "action"},
 	"answercallbackquery": {"callback_query_id", "text", "show_alert"},
 	"setmycommands":       {"commands", "scope", "language_code"},
+}
+
+// sendsA are the arguments of a method that sends a file.
+func sendsA(field string) []string {
+	return []string{
+		"chat_id", "message_thread_id", field, "caption", "parse_mode", "caption_entities", "disable_notification",
+		"protect_content", "reply_parameters", "reply_markup",
+	}
 }
 
 func bad(format string, a ...any) *Fault {
@@ -133,6 +156,8 @@ func (s *Server) do(r *http.Request, c Call, a args) (any, *Fault) {
 		return s.answerCallback(a)
 	case "setmycommands":
 		return s.setCommands(a)
+	case "sendphoto", "sendvoice", "sendaudio", "senddocument":
+		return s.sendFile(c, a, strings.TrimPrefix(method, "send"))
 	}
 	return s.sendMessage(c, a)
 }
@@ -303,6 +328,14 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 	if m.Buttons, refused = buttons(a["reply_markup"]); refused != nil {
 		return nil, refused
 	}
+	if refused := m.answer(r, a); refused != nil {
+		return nil, refused
+	}
+	return s.show(r, m, "text", text), nil
+}
+
+// answer notes which message another one answers.
+func (m *Shown) answer(r *room, a args) *Fault {
 	var answers struct {
 		ID      int64 `json:"message_id"`
 		Without bool  `json:"allow_sending_without_reply"`
@@ -310,22 +343,65 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 	_ = json.Unmarshal(a["reply_parameters"], &answers)
 	if answers.ID != 0 && r.messages[answers.ID] == nil {
 		if !answers.Without {
-			return nil, bad("message to be replied not found")
+			return bad("message to be replied not found")
 		}
 		answers.ID = 0
 	}
 	m.ReplyTo = answers.ID
+	return nil
+}
+
+// show adds a message of the bot to a chat. A field of it has a content of its own.
+func (s *Server) show(r *room, m Shown, field string, content any) any {
 	r.last++
 	m.ID = r.last
 	r.shown = append(r.shown, m)
 	me := Bot
 	me.Username = s.username
-	body := map[string]any{"message_id": m.ID, "from": me, "chat": r.Chat, "date": time.Now().Unix(), "text": text}
-	if c.Thread != 0 {
-		body["message_thread_id"], body["is_topic_message"] = c.Thread, true
+	body := map[string]any{"message_id": m.ID, "from": me, "chat": r.Chat, "date": time.Now().Unix(), field: content}
+	if m.Thread != 0 {
+		body["message_thread_id"], body["is_topic_message"] = m.Thread, true
 	}
 	r.messages[m.ID] = body
-	return body, nil
+	return body
+}
+
+// Limits of files that bots send, in bytes.
+const (
+	maxPhoto  = 10_000_000
+	maxUpload = 50_000_000
+)
+
+// sendFile shows a file: a photo is an image of three kinds, and a voice is a recording in OGG.
+func (s *Server) sendFile(c Call, a args, kind string) (any, *Fault) {
+	r, refused := s.place(c)
+	if refused != nil {
+		return nil, refused
+	}
+	var up Upload
+	if err := json.Unmarshal(a[kind], &up); err != nil || up.Name == "" {
+		return nil, bad("there is no %s in the request", kind)
+	}
+	m := Shown{Text: a.text("caption"), Thread: c.Thread, Kind: kind, File: &up}
+	if refused := m.answer(r, a); refused != nil {
+		return nil, refused
+	}
+	is := http.DetectContentType(up.Content)
+	switch {
+	case len(up.Content) == 0:
+		return nil, bad("file must be non-empty")
+	case len(up.Content) > maxUpload:
+		return nil, &Fault{Code: 413, Description: "Request Entity Too Large"}
+	case kind == "photo" && len(up.Content) > maxPhoto:
+		return nil, bad("file is too big for a photo")
+	case kind == "photo" && !strings.HasPrefix(is, "image/"):
+		return nil, bad("IMAGE_PROCESS_FAILED")
+	case kind == "voice" && is != "application/ogg":
+		return nil, bad("wrong file type")
+	case len(utf16.Encode([]rune(m.Text))) > 1024:
+		return nil, bad("message caption is too long")
+	}
+	return s.show(r, m, kind, map[string]any{"file_id": "f" + strconv.FormatInt(r.last, 10)}), nil
 }
 
 // buttons reads a keyboard below a message.

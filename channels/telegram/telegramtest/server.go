@@ -51,6 +51,14 @@ type Shown struct {
 	Thread  int64
 	ReplyTo int64
 	Buttons []Button
+	Kind    string // of a file: photo, voice, audio or document
+	File    *Upload
+}
+
+// Upload is a file that the bot has sent.
+type Upload struct {
+	Name    string
+	Content []byte
 }
 
 // Look is a style of a part of a text; places are in UTF-16 units.
@@ -229,6 +237,16 @@ func (s *Server) Texts(chat int64) (texts []string) {
 		texts = append(texts, m.Text)
 	}
 	return texts
+}
+
+// Uploads are the files of Shown, as "NAME: BYTES".
+func (s *Server) Uploads(chat int64) (files []string) {
+	for _, m := range s.Shown(chat) {
+		if m.File != nil {
+			files = append(files, m.File.Name+": "+string(m.File.Content))
+		}
+	}
+	return files
 }
 
 // Typing is how often the bot has shown in a chat that it types.
