@@ -327,3 +327,42 @@ func (f Fact) Validate() error {
 	}
 	return f.Key.Validate()
 }
+
+// MaxForks is how many chats can have been forked from one chat, forks of forks included.
+const MaxForks = 100
+
+// Fork says of which chat a new chat gets the history.
+type Fork struct {
+	From Key    `json:"from"`
+	To   Key    `json:"to"`
+	At   string `json:"at,omitempty"` // the id of the message whose exchange is the last one; empty: all are copied
+	Life int64  `json:"-"`            // of the command that asks for it; 0: the operator does
+}
+
+// Validate refuses a fork into another agent, channel or account: the senders of the history are of one account.
+func (f Fork) Validate() error {
+	if err := f.To.Validate(); err != nil {
+		return err
+	}
+	if f.To.InChannel() != f.From.InChannel() || f.To == f.From {
+		return fmt.Errorf("%w: %s cannot be a fork of %s: want another chat of the same agent, channel and account",
+			ErrInvalid, f.To, f.From)
+	}
+	return nil
+}
+
+// Forked is what a fork has copied.
+type Forked struct {
+	Key     Key   `json:"key"`
+	Entries int64 `json:"entries"`
+	Older   int64 `json:"older,omitempty"` // entries that were too many, and stayed
+}
+
+// MaxRewound is how many exchanges one rewind can take.
+const MaxRewound = 1000
+
+// Rewound counts what a rewind took out of a session.
+type Rewound struct {
+	Exchanges int64 `json:"exchanges"` // messages with their answers
+	Entries   int64 `json:"entries"`   // of the history, tool calls included
+}

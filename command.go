@@ -74,6 +74,14 @@ var commands = []CommandUsage{
 		KindControl,
 	},
 	{"/usage", "", "tell what was used, and what may be", KindControl},
+	{
+		"/rewind", "[N]", "take back the last N messages and their answers, else the last: the model does not see " +
+			"them any more; what its tools did stays", KindCommand,
+	},
+	{
+		"/fork", "[NAME] [at ID]", "begin a new chat with what was said here, up to the message with that id if " +
+			"there is one", KindCommand,
+	},
 	{"/undo", "", "undo the newest changes of files in this chat: those of one message", KindCommand},
 	{"/help", "", "this list", KindCommand},
 }

@@ -340,16 +340,16 @@ func rulesCommand() []rule {
 // RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.
 const RuleSessionOfOthers = "session-of-others"
 
-// ownSessionOnly are the rules for chat commands that end a session. Only a sender who alone has spoken in the session,
-// or an admin, may give them. Anybody may end an empty session.
+// ownSessionOnly are the rules for chat commands that end, rewind or copy a session. Only a sender who alone has spoken
+// in the session, or an admin, may give them. Anybody may end an empty session.
 func ownSessionOnly() []rule {
 	var t []rule
-	for _, command := range []string{"/new", "/reset"} {
+	for _, command := range []string{"/new", "/reset", "/rewind", "/fork"} {
 		t = append(t,
 			rule{
 				name: RuleSessionOfOthers, tool: command, when: othersMessage, targeted: true, who: admins,
 				on:     "a session in which others have spoken",
-				reason: "others have spoken in this session: an admin of this chat can begin a new one",
+				reason: "others have spoken in this session: only an admin of this chat may end, rewind or copy it",
 			},
 			rule{name: "own-session", tool: command, who: anyone})
 	}

@@ -2,7 +2,10 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,10 +73,16 @@ func help() string {
 	return b.String()
 }
 
-// command answers a chat command that kept its place in the lane.
-func command(d corebot.Delivery) corebot.Result {
+// inLane answers a chat command that kept its place in the lane.
+func (r *Router) inLane(ctx context.Context, d corebot.Delivery) corebot.Result {
 	done := corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}
 	switch c, _, _ := corebot.ParseCommand(d.Message.Text()); c.Name {
+	case "/undo":
+		return r.undo(ctx, d, c)
+	case "/rewind":
+		return r.changeSession(ctx, d, c, rewind)
+	case "/fork":
+		return r.changeSession(ctx, d, c, r.fork)
 	case "/new", "/reset":
 		return corebot.Result{Outcome: done, NewSession: true, Replies: []corebot.Message{notice(d, "new",
 			"A new conversation begins here.", corebot.NoticeCommand)}}
@@ -83,9 +92,12 @@ func command(d corebot.Delivery) corebot.Result {
 	}
 }
 
-// begins returns the command by which a delivery is to begin a new session. The result does is false if the delivery
-// begins none, or was already allowed to begin one. A run with a journal was allowed before its agent began, and its
-// work is not thrown away.
+// ofOwnSession are the commands that nobody gives in a session in which others have spoken, but an admin.
+var ofOwnSession = []string{"/new", "/reset", "/rewind", "/fork"}
+
+// begins returns the command by which a delivery is to begin a new session, or to rewind or copy this one. The result
+// does is false if the delivery does nothing of this, or was already allowed to. A run with a journal was allowed
+// before its agent began, and its work is not thrown away.
 func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 	switch {
 	case d.Damaged != nil:
@@ -94,16 +106,16 @@ func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 		return corebot.Command{Name: "/new"}, len(d.Journal) == 0
 	case d.Message.Kind == corebot.KindCommand:
 		c, _, _ = corebot.ParseCommand(d.Message.Text())
-		return c, c.Name == "/new" || c.Name == "/reset"
+		return c, slices.Contains(ofOwnSession, c.Name)
 	}
 	return c, false
 }
 
-// sessionOfOthers ends a message that wants to begin a new session but may not, because others have spoken in the
-// current session. No turn can add a speaker between this check and the commit, because the lane's lease is held. A
-// message that the chat only hears can: it stays in the ended session. If the session cannot be read, the attempt has
-// failed and begins nothing. The check also holds for a stopped message, because a stopped message still begins its
-// session.
+// sessionOfOthers ends a message that may not do what it wants, because others have spoken in the current session:
+// begin a new session, or rewind or copy this one. No turn can add a speaker between this check and the commit, because
+// the lane's lease is held. A message that the chat only hears can: it stays in the ended session. If the session
+// cannot be read, the attempt has failed and begins nothing. The check also holds for a stopped message, because a
+// stopped message still begins its session.
 func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (corebot.Result, bool) {
 	c, does := begins(d)
 	if !does {
@@ -122,8 +134,15 @@ func (r *Router) sessionOfOthers(ctx context.Context, d corebot.Delivery) (coreb
 	case denied.Outcome != corebot.OutcomeDenied:
 		return corebot.Result{}, false
 	}
-	text := fmt.Sprintf("Others have spoken in this session: an admin of this chat can begin a new one. "+
-		"So can an operator, with `corebot chats reset %s`.", d.Message.Key)
+	can, command := "begin a new one", "reset"
+	switch c.Name {
+	case "/rewind":
+		can, command = "rewind it", "rewind"
+	case "/fork":
+		can, command = "copy it", "fork"
+	}
+	text := fmt.Sprintf("Others have spoken in this session: an admin of this chat can %s. "+
+		"So can an operator, with `corebot chats %s %s`.", can, command, d.Message.Key)
 	if d.Opens() {
 		text += " Nothing was begun, and your text was not answered. Send it without the command to say it in this " +
 			"session."
@@ -148,4 +167,111 @@ func (r *Router) deniedSession(ctx context.Context, m corebot.Message, c corebot
 	}
 	_, by, err := r.judge(ctx, m, c, speaker)
 	return by, err
+}
+
+// Sessions makes a new chat of a session, and takes the newest exchanges out of a session. The audit event says who
+// asks for it. A command that is given again gets what it has done.
+type Sessions interface {
+	// ForkFor copies a session into a new chat.
+	ForkFor(ctx context.Context, by corebot.AuditEvent, f corebot.Fork) (corebot.Forked, error)
+	RewindFor(ctx context.Context, by corebot.AuditEvent, k corebot.Key, n int, life int64) (corebot.Rewound, error)
+	// Named is the chat of a name beside another chat. It is [corebot.ErrInvalid] where people cannot make chats by
+	// themselves, and where another agent would answer.
+	Named(k corebot.Key, name string) (corebot.Key, error)
+}
+
+// changeSession answers a command that rewinds or copies its session. An error that is about the command is the answer.
+func (r *Router) changeSession(ctx context.Context, d corebot.Delivery, c corebot.Command,
+	do func(context.Context, Sessions, corebot.AuditEvent, corebot.Delivery, corebot.Command) (string, error),
+) corebot.Result {
+	if r.opts.Sessions == nil {
+		return says(d, c, "Sessions cannot be changed here.")
+	}
+	_, by, err := r.judge(ctx, d.Message, c, d.Message.Sender) // of others: see sessionOfOthers
+	text := ""
+	if err == nil {
+		text, err = do(ctx, r.opts.Sessions, by, d, c)
+	}
+	switch {
+	case err == nil:
+		return says(d, c, text)
+	case errors.Is(err, corebot.ErrInvalid), errors.Is(err, corebot.ErrNotFound):
+		why := strings.TrimPrefix(inChat(err), corebot.ErrInvalid.Error()+": ")
+		result := says(d, c, sentence(why))
+		result.Outcome.End, result.Outcome.Reason = corebot.EndRefused, strings.TrimPrefix(c.Name, "/")
+		return result
+	}
+	o := r.queue.Verdict(d, err)
+	if o.Verb == corebot.Dead {
+		return r.deadLetter(ctx, d, o, err, nil)
+	}
+	return corebot.Result{Outcome: o}
+}
+
+// says answers a command.
+func says(d corebot.Delivery, c corebot.Command, text string) corebot.Result {
+	return corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		Replies: []corebot.Message{notice(d, strings.TrimPrefix(c.Name, "/"), text, corebot.NoticeCommand)},
+	}
+}
+
+func rewind(ctx context.Context, s Sessions, by corebot.AuditEvent, d corebot.Delivery, c corebot.Command) (string,
+	error,
+) {
+	n := 1
+	if c.Args != "" {
+		var err error
+		if n, err = strconv.Atoi(c.Args); err != nil || n < 1 || n > corebot.MaxRewound {
+			return "", fmt.Errorf("%w: /rewind takes a number from 1 to %d", corebot.ErrInvalid, corebot.MaxRewound)
+		}
+	}
+	done, err := s.RewindFor(ctx, by, d.Message.Key, n, d.Life)
+	switch {
+	case errors.Is(err, corebot.ErrNotFound), err == nil && done.Exchanges == 0:
+		return "There is nothing to rewind in this conversation.", nil
+	case err != nil:
+		return "", err
+	}
+	what := "Your last message and its answer are"
+	if done.Exchanges > 1 {
+		what = fmt.Sprintf("The last %d messages and their answers are", done.Exchanges)
+	}
+	return what + " rewound: the model does not see them any more. They are kept. What tools did meanwhile is not " +
+		"undone: messages that were sent, memory, tasks. /undo undoes changes of files.", nil
+}
+
+// fork answers a /fork. Without a name the new chat is called after the old one and the number of the command.
+func (r *Router) fork(ctx context.Context, s Sessions, by corebot.AuditEvent, d corebot.Delivery,
+	c corebot.Command,
+) (string, error) {
+	f, words := corebot.Fork{From: d.Message.Key, Life: d.Life}, strings.Fields(c.Args)
+	if n := len(words); n >= 2 && words[n-2] == "at" {
+		f.At, words = words[n-1], words[:n-2]
+	}
+	name := f.From.Chat + "-" + strconv.FormatInt(d.Life, 10)
+	switch len(words) {
+	case 0:
+	case 1:
+		name = words[0]
+	default:
+		return "", fmt.Errorf("%w: the name of a chat is one word: %s", corebot.ErrInvalid, corebot.UsageOf(c.Name))
+	}
+	var err error
+	if f.To, err = s.Named(f.From, name); err != nil {
+		return "", err
+	}
+	done, err := s.ForkFor(ctx, by, f)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("The chat %s has what was said here: %d entries of the history.", corebot.Plainly(f.To.Chat),
+		done.Entries)
+	if done.Older > 0 {
+		text += fmt.Sprintf(" %d older entries were too many.", done.Older)
+	}
+	if f.To.Channel == corebot.TerminalChannel {
+		text += fmt.Sprintf(" `corebot chat --chat %s` opens it.", corebot.Plainly(f.To.Chat))
+	}
+	return text + " Memory, files, tasks, roles and approvals stay with this chat.", nil
 }

@@ -115,6 +115,7 @@ type Options struct {
 	Choices  Choices             // stores what /model and /think choose; nil: nothing can be chosen
 	Thinks   Thinks              // for /think; nil: nobody knows how models think
 	Pairings Pairings            // for /pair; nil: nobody is paired
+	Sessions Sessions            // for /rewind and /fork; nil: neither is there
 	Redact   func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
 	Tasks    Tasks               // for /tasks and /remind, with Planner; nil: there are none
 	Planner  Planner
@@ -308,10 +309,7 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 		if d.Stopped {
 			return stopped(d, corebot.Result{}, d.Interrupted)
 		}
-		if c, _, _ := corebot.ParseCommand(d.Message.Text()); c.Name == "/undo" {
-			return r.undo(ctx, d, c)
-		}
-		return command(d)
+		return r.inLane(ctx, d)
 	}
 	if deferred, over := r.overBudget(ctx, d); over {
 		return deferred

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,6 +38,11 @@ func (f *Forgetting) Chat(ctx context.Context, k corebot.Key) (all corebot.Forgo
 		return all, err
 	}
 	if err := f.db.write(ctx, "forget.begin", func(t *tx) error {
+		for _, k := range keys { // whoever writes or forks meanwhile finds none of what is half deleted
+			if err := leaveSessionTx(t, k); err != nil {
+				return err
+			}
+		}
 		return changeTx(t, f.by, "chat.delete.begin", k, map[string]any{"chat": k.String(), "conversations": len(keys)})
 	}); err != nil {
 		return all, err
@@ -54,6 +60,18 @@ func (f *Forgetting) Chat(ctx context.Context, k corebot.Key) (all corebot.Forgo
 		})
 	})
 	return all, err
+}
+
+// leaveSessionTx begins a new session in a conversation, if there is one.
+func leaveSessionTx(t *tx, k corebot.Key) error {
+	chat, err := knownChatTx(t, k)
+	if errors.Is(err, corebot.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		_, err = t.exec(newSession, chat.ID)
+	}
+	return err
 }
 
 var (
@@ -405,6 +423,8 @@ var (
 		cache_write = usage_days.cache_write + excluded.cache_write,
 		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
 		  estimated = usage_days.estimated + excluded.estimated`}
+	forgetFork    = &query{`DELETE FROM forks WHERE chat_id = ?`}
+	forgetOrigin  = &query{`UPDATE forks SET origin = '' WHERE origin = ?`} // its forks are chats of their own
 	forgetUsage   = &query{`DELETE FROM usage_days WHERE key = ?`}
 	forgetChatRow = &query{`DELETE FROM chats WHERE id = ?1
 		AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = ?1)
@@ -427,6 +447,8 @@ func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten)
 			{forgetReplays, []any{e.key.Chat}},
 			{sumUsage, []any{nobodys, e.spelled}},
 			{forgetUsage, []any{e.spelled}},
+			{forgetFork, []any{e.chat}},
+			{forgetOrigin, []any{e.spelled}},
 		} {
 			if _, err := t.exec(step.q, step.args...); err != nil {
 				return err

@@ -21,7 +21,7 @@ var (
 	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts,
 		metadata, calls, call_id, outside, message_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
-	recentHistory    = &query{inSession + `ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
+	recentHistory    = &query{inSession + `AND h.rewound = 0 ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
 		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ? LIMIT 1`}
@@ -172,7 +172,8 @@ var (
 			FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
 	}
 	historyPage = &query{inSession +
-		`AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?) ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
+		`AND h.rewound = 0 AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?)
+		ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
 )
 
 // pageRows is how many entries are read at once. Most prompts take no more. A page with the largest tool results fits

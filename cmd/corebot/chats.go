@@ -18,10 +18,10 @@ import (
 )
 
 func newChats(s *shell) *cobra.Command {
-	return group("chats", "List, show, set, reset, export and delete chats", newChatsList(s), newChatsShow(s),
-		newChatsContext(s),
-		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s), newChatsExport(s),
-		newChatsDelete(s))
+	return group("chats", "List, show, set, reset, fork, rewind, export and delete chats", newChatsList(s),
+		newChatsShow(s), newChatsContext(s),
+		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s), newChatsFork(s),
+		newChatsRewind(s), newChatsExport(s), newChatsDelete(s))
 }
 
 func newChatsList(s *shell) *cobra.Command {

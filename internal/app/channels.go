@@ -435,3 +435,27 @@ func (a *App) check(ctx context.Context, x account) (string, error) {
 	}
 	return checker.Check(ctx)
 }
+
+// chatSessions has the sessions that chat commands change.
+type chatSessions struct {
+	*storage.Sessions
+	a *App
+}
+
+// Named is a chat beside another one. Only where a chat begins with its first message is a name enough for a new one.
+func (s chatSessions) Named(k corebot.Key, name string) (corebot.Key, error) {
+	all := kinds(s.a.networks)
+	i := slices.IndexFunc(all, func(kind channels.Kind) bool { return kind.Name == k.Channel })
+	if i < 0 || !all[i].Owner && !all[i].AnyChat {
+		return corebot.Key{}, fmt.Errorf("%w: chats of %s are made on the platform, and cannot be forked",
+			corebot.ErrInvalid, k.Channel)
+	}
+	to := corebot.Key{Agent: k.Agent, Channel: k.Channel, Account: k.Account, Chat: name}
+	routing := s.a.routing()
+	here, there := routing.Key(k.Channel, k.Account, k.Chat).Agent, routing.Key(k.Channel, k.Account, name).Agent
+	if here != there {
+		return corebot.Key{}, fmt.Errorf("%w: in a chat called %q the agent %s answers, which has not been told this",
+			corebot.ErrInvalid, name, there)
+	}
+	return to, to.Validate()
+}

@@ -85,6 +85,7 @@ var (
 	_ witness.Chain        = (*storage.Audit)(nil)
 	_ operate.Chats        = (*storage.Chats)(nil)
 	_ operate.ChatSettings = (*storage.Chats)(nil)
+	_ operate.Sessions     = (*storage.Sessions)(nil)
 	_ operate.History      = (*storage.History)(nil)
 	_ operate.Roles        = (*storage.Grants)(nil)
 	_ operate.Approvals    = (*storage.Approvals)(nil)
@@ -140,7 +141,8 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 	return operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Replays: storage.NewDeadLetters(db), Lives: storage.NewLives(db),
 		Audit: storage.NewAudit(db), Witness: auditKeys{c.Home, storage.NewAudit(db)},
-		Chats: chats, ChatSettings: chats, History: storage.NewHistory(db), Roles: storage.NewGrants(db),
+		Chats: chats, ChatSettings: chats, Sessions: storage.NewSessions(db),
+		History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),

@@ -142,7 +142,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 		o.Choices = storage.NewChats(k.DB)
 	}
 	o.Pairings, o.Waits = storage.NewPairings(k.DB), k.Waits
-	o.Jobs = k.Jobs
+	o.Jobs, o.Sessions = k.Jobs, sessions{storage.NewSessions(k.DB)}
 	k.Router, err = router.New(router.Parts{
 		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
 		Roles: k.Grants, Policy: k.rules,
@@ -160,6 +160,14 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 		Accounts: map[channels.Account]channels.AccountRules{{Kind: Channel}: {Access: everybody, People: true}},
 	}, channels.DoorOptions{})
 	return err
+}
+
+// sessions has new chats beside old ones, as the terminal has.
+type sessions struct{ *storage.Sessions }
+
+func (sessions) Named(k corebot.Key, name string) (corebot.Key, error) {
+	k.Chat, k.Thread = name, ""
+	return k, k.Validate()
 }
 
 func (k *Kit) makeAgent(o Options) error {

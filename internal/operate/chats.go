@@ -34,6 +34,14 @@ type ChatSettings interface {
 	SetThinking(ctx context.Context, k corebot.Key, think corebot.Thinking) error
 }
 
+// Sessions makes a new chat of a session, and takes the newest exchanges out of a session.
+type Sessions interface {
+	// Fork refuses a name that is taken with [corebot.ErrInvalid].
+	Fork(ctx context.Context, f corebot.Fork) (corebot.Forked, error)
+	// Rewind refuses with [corebot.ErrInvalid] while something waits or runs in the chat; life is 0.
+	Rewind(ctx context.Context, k corebot.Key, n int, life int64) (corebot.Rewound, error)
+}
+
 // History keeps what was said in conversations.
 type History interface {
 	Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error)
@@ -54,6 +62,8 @@ var (
 	ReadHistory   = reads("chats.history", (*Service).ReadHistory)
 	RegisterChat  = changes("chats.register", (*Service).RegisterChat)
 	ResetChat     = changes("chats.reset", (*Service).ResetChat)
+	ForkChat      = changes("chats.fork", (*Service).ForkChat)
+	RewindChat    = changes("chats.rewind", (*Service).RewindChat)
 	SetQueueMode  = changes("chats.mode", (*Service).SetQueueMode)
 	SetChatAccess = changes("chats.access", (*Service).SetChatAccess)
 	SetChatModel  = changes("chats.model", (*Service).SetChatModel)
@@ -111,6 +121,11 @@ type (
 		Key        corebot.Key `json:"key"`
 		Registered bool        `json:"registered"`
 		Name       string      `json:"name"`
+	}
+	// Rewinding takes the last exchanges of a chat out of what the model is shown.
+	Rewinding struct {
+		Key       corebot.Key `json:"key"`
+		Exchanges int         `json:"exchanges"`
 	}
 	// ModeChange sets the queue mode of a chat; an empty mode is the configured default.
 	ModeChange struct {
@@ -268,6 +283,17 @@ func (s *Service) RegisterChat(ctx context.Context, c ChatChange) (Done, error) 
 // ResetChat begins a new session in a chat.
 func (s *Service) ResetChat(ctx context.Context, c ChatChange) (Done, error) {
 	return Done{Changed: 1}, s.stores.Chats.Reset(ctx, c.Key)
+}
+
+// ForkChat makes a new chat with the history of a chat.
+func (s *Service) ForkChat(ctx context.Context, f corebot.Fork) (corebot.Forked, error) {
+	f.Life = 0
+	return s.stores.Sessions.Fork(ctx, f)
+}
+
+// RewindChat takes the last exchanges of a chat out of what the model is shown.
+func (s *Service) RewindChat(ctx context.Context, r Rewinding) (corebot.Rewound, error) {
+	return s.stores.Sessions.Rewind(ctx, r.Key, r.Exchanges, 0)
 }
 
 // SetQueueMode sets the queue mode of a chat.

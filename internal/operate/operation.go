@@ -92,7 +92,7 @@ func table() []entry {
 		ReadRecords.entry(), ReadHead.entry(), NewAuditKey.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), RegisterChat.entry(),
 		ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(), SetChatThink.entry(),
-		ReadContext.entry(), DeleteChat.entry(), Reindex.entry(),
+		ForkChat.entry(), RewindChat.entry(), ReadContext.entry(), DeleteChat.entry(), Reindex.entry(),
 		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListTokens.entry(), AddToken.entry(), RevokeToken.entry(),
 		AddLogin.entry(), ListSessions.entry(), RevokeSessions.entry(),

@@ -23,6 +23,7 @@ type Stores struct {
 	Witness      Witness // of the audit trail
 	Chats        Chats
 	ChatSettings ChatSettings
+	Sessions     Sessions
 	History      History
 	Roles        Roles
 	Approvals    Approvals

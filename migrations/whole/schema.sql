@@ -56,6 +56,7 @@
 -- has 0095_facts.sql
 -- has 0097_forget.sql
 -- has 0098_chat_skills.sql
+-- has 0106_sessions.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -247,7 +248,7 @@ CREATE TABLE "history" (
   calls      TEXT    NOT NULL DEFAULT '',
   call_id    TEXT    NOT NULL DEFAULT '',
   message_id TEXT    NOT NULL,
-  at         INTEGER NOT NULL, outside INTEGER NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '', metadata TEXT NOT NULL DEFAULT '',
+  at         INTEGER NOT NULL, outside INTEGER NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '', metadata TEXT NOT NULL DEFAULT '', rewound INTEGER NOT NULL DEFAULT 0,
   UNIQUE (chat_id, session, seq, ordinal)
 ) STRICT;
 CREATE VIRTUAL TABLE history_terms USING fts5(terms, content='', contentless_delete=1, tokenize='ascii');
@@ -681,6 +682,17 @@ CREATE TABLE scrub (
   id   INTEGER PRIMARY KEY,
   zero BLOB    NOT NULL
 ) STRICT;
+CREATE TABLE forks (
+  chat_id INTEGER PRIMARY KEY REFERENCES chats (id),
+  origin  TEXT    NOT NULL, -- the key of the chat with which the forks began; empty: it was deleted
+  life    INTEGER NOT NULL, -- of the /fork; 0: the operator forked
+  entries INTEGER NOT NULL, -- copied
+  older   INTEGER NOT NULL  -- entries that were too many to be copied
+) STRICT;
+CREATE INDEX forks_origin ON forks (origin);
+CREATE TRIGGER fork_forgotten BEFORE DELETE ON chats BEGIN
+  DELETE FROM forks WHERE chat_id = old.id;
+END;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -742,8 +754,9 @@ INSERT INTO goose_db_version VALUES (56, 94, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (57, 95, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (58, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (59, 98, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (60, 106, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 59);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 60);
