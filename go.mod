@@ -8,6 +8,9 @@ exclude (
 	golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
 )
 
+// mcp-go wants it for something that Corebot leaves off (docs/decisions/0101-schemas-that-start-at-once.md).
+replace github.com/santhosh-tekuri/jsonschema/v6 => ./third_party/jsonschema
+
 require (
 	charm.land/bubbles/v2 v2.2.1
 	charm.land/bubbletea/v2 v2.0.9
