@@ -182,11 +182,12 @@ func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
 // is asked, detached, answered and approved, and where its own turn then runs the call.
 func TestKilledAroundADetachedRequestItsCallRunsOnceIfAtAll(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type step struct {
 		point string
 		late  bool // only the approval leads there
 		least int  // how often the call has run at least; never more than once
-	}{
+	}
+	for _, c := range long.Every(7, []step{
 		{"turn.after#1", false, 1},
 		{"ask.before#2", false, 1},
 		{"ask.after#2", false, 1},
@@ -205,7 +206,7 @@ func TestKilledAroundADetachedRequestItsCallRunsOnceIfAtAll(t *testing.T) {
 		{"step.tool.done.after#3", true, 1},
 		{"turn.before#3", true, 1},
 		{"turn.after#3", true, 1},
-	} {
+	}) {
 		t.Run("at "+c.point, func(t *testing.T) {
 			t.Parallel()
 			detachAndKill(t, c.point, c.late, c.least)
