@@ -48,8 +48,8 @@ type Options struct {
 	SenderRate corebot.Rate          // of one sender's new messages, in all chats; only with Turns; none by default
 	Metrics    prometheus.Registerer // nil: the metrics are kept and not exported
 	Tracer     *trace.Tracer         // nil: nothing is traced
-	// Offered is told of each inbound message that the store was asked to take. took is how long the store needed.
-	// refused says that there was no room, or that the store failed. Nil: nobody is told.
+	// Offered is told of each inbound message that the store was asked to take. The store needed the time of the first
+	// argument. The second says that there was no room, or that the store failed. Nil: nobody is told.
 	Offered func(took time.Duration, refused bool)
 }
 

@@ -215,8 +215,8 @@ func TestACallNamesItsTraceToTheServerWhereThatIsAllowed(t *testing.T) {
 	}
 }
 
-// A server of the newest protocol keeps its connection while it answers, and loses it when it answers no more, though
-// nobody calls a tool and no stream is cut.
+// A server of the newest protocol keeps its connection while it answers. When it answers no more, the connection is
+// lost: nobody needs to call a tool, and no stream has to be cut.
 func TestAServerOverHTTPThatDoesNotAnswerIsConnectedAgain(t *testing.T) {
 	t.Parallel()
 	var dead atomic.Bool

@@ -285,7 +285,6 @@ func writeBootstrap(t *testing.T, b *strings.Builder) {
 			false: "no",
 		}[d.Allow], d.Rule, strings.ReplaceAll(d.Reason, "2026-01-02T03:19:05Z", "TIME"))
 	}
-	b.WriteString("\nA change of roles is held to two more rules, in the commit that makes it: nobody makes the last " +
-		"admin everywhere who can speak normal (`last-admin`), and who is admin in some chats changes " +
-		"no admin everywhere (`outranked`).\n")
+	b.WriteString("\nThe commit that changes a role checks two more rules. The last admin everywhere who can speak " +
+		"stays admin (`last-admin`). An admin in some chats changes no admin everywhere (`outranked`).\n")
 }

@@ -73,8 +73,8 @@ type Options struct {
 	Contents  Contents          // nil: a call that names a file cannot be approved
 	Versions  *Versions         // nil: no change of a file is kept
 	Patience  time.Duration     // how long an approval is awaited; 15 min
-	// AnswerAfter is how long an answer in a kind of channel waits for an approval, before it comes without the call.
-	// 0 means as long as the approval is awaited, and nil means 0 everywhere.
+	// AnswerAfter is how long the answer of a turn waits for an approval. Then the answer comes without the call. 0
+	// means as long as the approval is awaited. The argument is the kind of the channel. Nil means 0 everywhere.
 	AnswerAfter func(channel string) time.Duration
 	Redactor    *redact.Redactor      // nil: one that knows the usual shapes of secrets
 	Log         zerolog.Logger        // the zero logger is silent

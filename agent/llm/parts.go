@@ -43,8 +43,8 @@ func NewAttacher(blobs Blobs, takes func(mediaType string) bool) *Attacher {
 	return &Attacher{blobs: blobs, takes: takes}
 }
 
-// Attach gives the attachments of a message, and its text with a line for each part that the model cannot be shown, or
-// that has a text of its own. A part that cannot be fetched is no error: it is one of those.
+// Attach gives the attachments of a message, and its text. The text has a line for each part that the model cannot be
+// shown, or that has a text of its own. A part that cannot be fetched is no error: it has such a line.
 func (a *Attacher) Attach(ctx context.Context, m Message) (shown []Attachment, text string) {
 	lines := slices.DeleteFunc([]string{m.About, m.Text}, func(line string) bool { return line == "" })
 	for _, p := range m.Parts {

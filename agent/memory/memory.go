@@ -1,5 +1,5 @@
-// Package memory keeps the agent's memory as Markdown files of the workspace: one page for all conversations, one for
-// the conversations of each account of a channel, and one for each conversation. People can read and edit them.
+// Package memory keeps the agent's memory as Markdown files of the workspace. There is one page for all conversations,
+// one for each account of a channel, and one for each conversation. People can read and edit the pages.
 //
 // Guarantees: a change is atomic and durable, and two changes of one page never lose one another (as rootfs promises
 // for its Root). Limit: a page has a cap. A change beyond the cap is refused; nothing is dropped to make room.

@@ -41,9 +41,9 @@ Defaults, then the settings file, then the environment; the later one wins.
   wrong type. Nothing is started then.
 - **Durations** have a unit: ` + "`6s`" + `, ` + "`15m`" + `, ` + "`168h`" + `. **Sizes** are bytes.
 
-` + "`corebot config check`" + ` says whether the settings can be used, ` + "`corebot config print`" + ` shows
-those in force and where each comes from, and ` + "`corebot config schema`" + ` prints a JSON Schema
-for editors.
+` + "`corebot config check`" + ` says whether the settings can be used. For each setting in force,
+` + "`corebot config print`" + ` shows where it comes from. Editors can use the JSON Schema that
+` + "`corebot config schema`" + ` prints.
 
 ## Secrets
 
@@ -67,8 +67,8 @@ names each changed setting that needs a restart. New settings of llm and budget 
 begin after the reload, and those of retention from the next pass on. Live settings must also fit the
 settings in force that need a restart; otherwise nothing changes.
 
-Beside the settings these change without a restart: roles and grants, chats, pairings, tasks,
-approvals that last and the agents' pages at once; the servers of .mcp.json at SIGHUP and by "corebot
+Other things change without a restart, too. Roles and grants, chats, pairings, tasks, approvals that
+last and the agents' pages change at once. The servers of .mcp.json change at SIGHUP and by "corebot
 mcp reload".
 `
 

@@ -21,8 +21,8 @@ var parser = sync.OnceValue(markdown.New)
 // maxMarkdown is how many bytes of a text are read as Markdown; a longer text is shown as it is written.
 const maxMarkdown = 64 << 10
 
-// rendered is the Markdown of an answer as elements. The writer below is all that makes markup of a text: it knows a
-// fixed list of elements, escapes every character of the text, and has no way for HTML of the text to pass.
+// rendered is the Markdown of an answer as elements. Nothing but htmlWriter makes markup of a text. It knows a fixed
+// list of elements and escapes every character of the text, so that HTML in the text is shown and never takes effect.
 func rendered(source string) template.HTML {
 	w := &htmlWriter{source: []byte(source)}
 	if len(source) > maxMarkdown {

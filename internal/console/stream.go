@@ -38,8 +38,8 @@ type chatStream struct {
 }
 
 // stream shows a page of a chat what becomes of the chat. Entries and notices come from the database, behind the place
-// that the page names. The text of an answer that is being made comes from memory: a page that connects again has the
-// rest of it, and in the end the whole answer as an entry.
+// that the page names. The text of an answer that is being made comes from memory. A page that connects again
+// gets the text from then on, and the whole answer as an entry at its end.
 func (c *Console) stream(v *visit) error {
 	k, err := v.key()
 	if err != nil {

@@ -143,8 +143,8 @@ func webpSize(in io.Reader) (w, h int, ok bool) {
 	return 0, 0, false
 }
 
-// DisplayName is a name that a sender chose, fit to be shown and to name a file: one path part without characters that
-// nobody sees, not hidden, and of at most 120 bytes. Empty stays empty.
+// DisplayName makes a name that a sender chose fit to be shown, and to name a file. The result is one path part of at
+// most 120 bytes, without invisible characters, and does not hide the file. Empty stays empty.
 func DisplayName(name string) string {
 	name = redact.Visible(strings.ToValidUTF8(name, ""))
 	name = strings.Map(func(r rune) rune {

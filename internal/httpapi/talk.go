@@ -166,8 +166,8 @@ func (o outgoing) say(ctx context.Context, out *sent) error {
 	return err
 }
 
-// sendAndWait ends when the message has ended, or when the time is up: then with what was said until then, such as that
-// a call waits for an approval. An accepted message stays accepted.
+// sendAndWait ends when the message has ended, or when the time is up. Then it returns the notices so far, such
+// as that a call waits for an approval. An accepted message stays accepted.
 func (o outgoing) sendAndWait(ctx context.Context, out sent) (sent, error) {
 	held, err := o.hold(context.WithoutCancel(ctx))
 	if err != nil {

@@ -69,8 +69,8 @@ type (
 		DurationMS int64           `json:"durationMs"`
 		Agent      string          `json:"agent,omitempty"` // of another agent than main
 	}
-	// Verification asks two questions: whether the trail is what was written, up to a head that was noted before (nil:
-	// none was), and whether it is the trail of the published heads.
+	// Verification asks whether the trail is what was written, and whether it is the trail of the published heads.
+	// Noted is a head that somebody noted before: up to there nothing may have changed. Nil: there is none.
 	Verification struct {
 		Noted *corebot.AuditHead `json:"noted,omitempty"`
 		corebot.AuditProof

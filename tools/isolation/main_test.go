@@ -18,8 +18,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// TestMain makes four programs of the test binary: the tests, a worker, a tool that does a job in a worker, and an
-// attempt to get out of a worker.
+// TestMain makes four programs of the test binary. They are the tests, a worker, a tool that does a job in a worker,
+// and an attempt to get out of a worker.
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == WorkerCommand:

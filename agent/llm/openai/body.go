@@ -16,9 +16,9 @@ import (
 // maxKeptBody is the largest buffer of a body that is kept for later requests, in bytes. One with images is larger.
 const maxKeptBody = 512 << 10
 
-// body is an HTTP client that writes the body of a request, for one attempt. go-openai encodes the settings of the
-// request, and the body completes them: with a field at the beginning, which has the tools, and with the messages.
-// go-openai would encode each message twice, and the tools and the system prompt anew for every request.
+// body is an HTTP client that writes the body of a request, for one attempt. The library go-openai encodes the settings
+// of the request. body puts the tools in front of them and the messages behind. The library would encode each message
+// twice, and the tools and the system prompt anew for every request.
 type body struct {
 	api.HTTPDoer
 	tools    []byte                      // the field with the comma behind it
