@@ -12,30 +12,53 @@ import (
 const lead = "Each skill is a page of instructions for one kind of work. Before work that one of these describes, " +
 	"read its page with skills.read.\n\n"
 
+// prompted is what the prompt says of the skills that a look found.
+type prompted struct {
+	sight
+	err     error // why there was nothing to see
+	text    string
+	waiting bool // a skill waits for its keyword, or to be switched on
+}
+
 // Prompt is what the system prompt says of the skills: an index of those that can be used, and the pages of those that
 // are always there. Without any it is empty. It never fails: what cannot be read is left out, and logged when it was
 // not the last time.
-func (s *Store) Prompt() string {
-	found, err := s.All()
-	var wrong []string
-	if err != nil {
-		wrong = append(wrong, err.Error())
+func (s *Store) Prompt() string { return s.now().text }
+
+// now is the prompt for the skills as they are now.
+func (s *Store) now() *prompted {
+	if last := s.prompted.Load(); last != nil && s.still(last.sight) {
+		return last
 	}
-	if more := found.oversight(); more != "" {
+	seen, err := s.look()
+	next := &prompted{sight: seen, err: err}
+	next.text = s.describe(next)
+	if err == nil {
+		s.prompted.Store(next)
+	}
+	return next
+}
+
+// describe puts the text together, and says what is wrong.
+func (s *Store) describe(p *prompted) string {
+	var wrong []string
+	if p.err != nil {
+		wrong = append(wrong, p.err.Error())
+	}
+	if more := p.found.oversight(); more != "" {
 		wrong = append(wrong, more)
 	}
 	var usable []Skill
-	for _, skill := range found.Skills {
+	for _, skill := range p.found.Skills {
 		switch {
 		case skill.Err != nil:
 			wrong = append(wrong, withHint(skill.Err))
 		case skill.Usable() && skill.Trigger == Auto:
 			usable = append(usable, skill)
+		case skill.Usable():
+			p.waiting = true
 		}
 	}
-	s.waiting.Store(slices.ContainsFunc(found.Skills, func(skill Skill) bool {
-		return skill.Usable() && skill.Trigger != Auto
-	}))
 	index, shown := indexOf(usable)
 	if shown < len(usable) {
 		wrong = append(wrong, fmt.Sprintf("the index of the skills in the prompt has no room for %d of %d: the limit "+
@@ -59,13 +82,9 @@ func (s *Store) Here(choices corebot.SkillChoices, message string) string {
 	if len(choices) == 0 && !s.triggers() {
 		return ""
 	}
-	found, err := s.All()
-	if err != nil {
-		return "" // the prompt says so
-	}
 	var here, off []Skill
 	message = strings.ToLower(message)
-	for _, skill := range found.Skills {
+	for _, skill := range s.now().found.Skills { // without any, the prompt says why
 		if !skill.Usable() {
 			continue
 		}
@@ -99,7 +118,10 @@ func (s Skill) called(message string) bool {
 }
 
 // triggers says whether any skill is not always in the index, as the last prompt found it.
-func (s *Store) triggers() bool { return s.waiting.Load() }
+func (s *Store) triggers() bool {
+	last := s.prompted.Load()
+	return last != nil && last.waiting
+}
 
 // say logs what is wrong, each thing once as long as it stays so.
 func (s *Store) say(wrong []string) {

@@ -29,7 +29,8 @@
 //     followed or waited for.
 //   - Reading a file takes time and memory in proportion to its size, whatever the file holds. Anchors, aliases, tags
 //     and deep nesting of YAML are refused unread.
-//   - A change is seen by the next turn, and only what changed is parsed again.
+//   - A change is seen by the next turn, whoever made it, and only what changed is parsed again. A prompt is built anew
+//     only after a change; otherwise a turn costs one call of the system for each skill.
 //   - For the same skills the prompt's text is the same byte for byte.
 //   - No value of the environment is read beyond whether there is one, and none is shown.
 //
@@ -107,6 +108,10 @@ func (n Needs) List() []string {
 		all = append(all, "tool "+name)
 	}
 	return all
+}
+
+func (n Needs) equal(m Needs) bool {
+	return slices.Equal(n.Env, m.Env) && slices.Equal(n.Tools, m.Tools)
 }
 
 func (n Needs) String() string { return strings.Join(n.List(), ", ") }

@@ -30,7 +30,8 @@ type Store struct {
 	opts   Options
 	parsed *rootfs.Derived[Skill]
 
-	waiting atomic.Bool // a skill waits for its keyword, or to be switched on
+	listed   atomic.Uint64            // which listing of the directories was cleared up after
+	prompted atomic.Pointer[prompted] // nil: no turn has asked yet
 
 	saying sync.Mutex
 	said   []string // what was last wrong, and is not said again
@@ -69,28 +70,70 @@ func parsed(_ string, data []byte) (s Skill) {
 // All gives the skills as they are now: a workspace without a directory for them has none. Directories without a page
 // are none either. An error is about that directory itself; those of its skills are theirs.
 func (s *Store) All() (Found, error) {
-	names, more, anew, err := s.dirs.Names()
+	seen, err := s.look()
+	return seen.found, err
+}
+
+// sight is what one look at the skills found, and what tells whether the next would find the same.
+type sight struct {
+	found     Found
+	listing   uint64        // of the directories
+	pages     []rootfs.Seen // of each directory, also of one that has none
+	requiring []Skill
+}
+
+// look looks at each skill, and parses those that changed.
+func (s *Store) look() (seen sight, err error) {
+	names, more, listing, err := s.dirs.Names()
+	seen.listing = listing
 	if errors.Is(err, fs.ErrNotExist) {
 		s.forgetBut(nil)
-		return Found{}, nil
+		return seen, nil
 	}
 	if err != nil {
-		return Found{}, corebot.WithHint(fmt.Errorf("read the skills: %w", err),
+		return seen, corebot.WithHint(fmt.Errorf("read the skills: %w", err),
 			"it is a directory of the workspace, and no link")
 	}
-	if anew {
+	if s.listed.Swap(listing) != listing {
 		s.forgetBut(names)
 	}
-	found := Found{More: more}
+	seen.found.More = more
 	for _, name := range names {
 		if !s.opts.Allowed(name) {
 			continue
 		}
-		if skill, ok := s.find(name); ok {
-			found.Skills = append(found.Skills, skill)
+		skill, page, err := s.parsed.Look(Path(name), MaxFile)
+		seen.pages = append(seen.pages, page)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		skill = s.judged(name, skill, err)
+		seen.found.Skills = append(seen.found.Skills, skill)
+		if !skill.Requires.None() {
+			seen.requiring = append(seen.requiring, skill)
 		}
 	}
-	return found, nil
+	return seen, nil
+}
+
+// still says whether a look would find the same again, at the cost of one call of the system for each skill. It says no
+// where it cannot know that: of a page that was written just now, or that cannot be read.
+func (s *Store) still(seen sight) bool {
+	_, _, listing, err := s.dirs.Names()
+	if err != nil || listing != seen.listing {
+		return false
+	}
+	for _, page := range seen.pages {
+		if !s.root.Still(page) {
+			return false
+		}
+	}
+	for _, skill := range seen.requiring {
+		if !skill.Missing.equal(skill.Requires.without(s.opts.Env, s.opts.Tool)) {
+			return false
+		}
+	}
+	return true
 }
 
 // forgetBut frees what is known of skills that are gone.
@@ -100,15 +143,6 @@ func (s *Store) forgetBut(names []string) {
 		here[Path(name)] = true
 	}
 	s.parsed.Keep(func(path string) bool { return here[path] })
-}
-
-// find gives one skill, whatever is wrong with it; ok says that there is a page by that name.
-func (s *Store) find(name string) (skill Skill, ok bool) {
-	skill, err := s.parsed.Get(Path(name), MaxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Skill{}, false
-	}
-	return s.judged(name, skill, err), true
 }
 
 // judged is a skill under the name of its directory, with what is missing for it or wrong with it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"sync"
 	"time"
 )
@@ -23,54 +22,115 @@ type Derived[T any] struct {
 	make  func(path string, data []byte) T
 	now   func() time.Time
 	mu    sync.Mutex
-	files map[string]derived[T]
+	files map[string]*derived[T]
 }
 
 type derived[T any] struct {
-	info  fs.FileInfo
+	seen  look
 	limit int64
 	value T
 }
 
 // NewDerived makes something of files of a root.
 func NewDerived[T any](r *Root, make func(path string, data []byte) T) *Derived[T] {
-	return &Derived[T]{root: r, make: make, now: time.Now, files: map[string]derived[T]{}}
+	return &Derived[T]{root: r, make: make, now: time.Now, files: map[string]*derived[T]{}}
 }
 
 // Get gives what is made of a file, which has at most limit bytes; a larger one is [ErrTooLarge], and is not read for
 // it.
 func (d *Derived[T]) Get(path string, limit int64) (value T, err error) {
+	value, _, err = d.Look(path, limit)
+	return value, err
+}
+
+// Seen is what a look at a file found: content that was left alone for a while, or no file. The zero Seen tells
+// nothing.
+type Seen struct {
+	path    string
+	missing bool
+	found   look
+}
+
+// Look is [Derived.Get], and what tells whether it would give the same once more.
+func (d *Derived[T]) Look(path string, limit int64) (value T, seen Seen, err error) {
+	known, ok := d.known(path)
+	if !ok && !clean(path) {
+		value, err = d.read(path, limit)
+		return value, seen, err
+	}
+	before, lookErr := d.root.at(path)
+	switch {
+	case errors.Is(lookErr, fs.ErrNotExist) && d.root.straight(path): // most turns look for missing files
+		return value, Seen{path: path, missing: true}, fmt.Errorf("read %s: %w", path, bare(lookErr))
+	case lookErr != nil:
+		value, err = d.read(path, limit)
+		return value, seen, err
+	case ok && known.limit == limit && known.seen.same(before) && d.root.straight(path):
+		return known.value, Seen{path: path, found: before}, nil
+	case before.isRegular() && before.bytes() > limit:
+		return value, seen, tooLarge(path, before.bytes(), limit)
+	}
+	if value, err = d.read(path, limit); err != nil || d.now().Sub(before.time()) < settled {
+		return value, seen, err
+	}
 	d.mu.Lock()
-	known, ok := d.files[path]
-	d.mu.Unlock()
-	before, statErr := d.root.dir.Lstat(path)
-	if ok && statErr == nil && known.limit == limit && sameContent(known.info, before) && d.root.straight(path) {
-		return known.value, nil
-	}
-	if errors.Is(statErr, fs.ErrNotExist) && clean(path) && d.root.straight(path) { // most turns look for missing files
-		return value, fmt.Errorf("read %s: %w", path, bare(statErr))
-	}
-	if statErr == nil && before.Mode().IsRegular() && before.Size() > limit {
-		return value, tooLarge(path, before.Size(), limit)
-	}
+	defer d.mu.Unlock()
+	d.files[path] = &derived[T]{before, limit, value}
+	return value, Seen{path: path, found: before}, nil
+}
+
+func (d *Derived[T]) read(path string, limit int64) (value T, err error) {
 	data, err := d.root.ReadFile(path, limit)
 	if err != nil {
 		return value, err
 	}
-	value = d.make(path, data)
-	if statErr != nil || d.now().Sub(Changed(before)) < settled {
-		return value, nil
-	}
+	return d.make(path, data), nil
+}
+
+func (d *Derived[T]) known(path string) (*derived[T], bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.files[path] = derived[T]{before, limit, value}
-	return value, nil
+	known, ok := d.files[path]
+	return known, ok
+}
+
+// Still says whether what was seen is still so, for one call of the system. The caller knows that each directory of the
+// path is the one that it was then. It says no to what nobody can know: of the zero Seen.
+func (r *Root) Still(s Seen) bool {
+	if s.path == "" {
+		return false
+	}
+	now, err := r.at(s.path)
+	if s.missing {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return err == nil && s.found.same(now)
 }
 
 // clean says whether a path is as [Clean] writes it.
 func clean(path string) bool {
+	if plainly(path) {
+		return true
+	}
 	name, err := Clean(path)
 	return err == nil && name == path
+}
+
+// plainly says of most paths that they are clean, in less time than [Clean] takes.
+func plainly(path string) bool {
+	start, names := 0, 1
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '/':
+			if i-start > maxName || i == start {
+				return false
+			}
+			start, names = i+1, names+1
+		case c <= ' ', c > '~', c == '\\', c == '.' && i == start:
+			return false
+		}
+	}
+	return len(path) > start && len(path)-start <= maxName && len(path) <= MaxPath && names <= MaxDepth
 }
 
 // Missing says whether a path leads through directories to an entry that is not there. [Root.ReadFile] would find that
@@ -83,11 +143,11 @@ func (r *Root) Missing(path string) bool {
 		if path[i] != '/' {
 			continue
 		}
-		if info, err := r.dir.Lstat(path[:i]); err != nil || !info.IsDir() {
+		if dir, err := r.at(path[:i]); err != nil || !dir.isDir() {
 			return errors.Is(err, fs.ErrNotExist)
 		}
 	}
-	_, err := r.dir.Lstat(path)
+	_, err := r.at(path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
@@ -95,7 +155,7 @@ func (r *Root) Missing(path string) bool {
 func (d *Derived[T]) Keep(wanted func(path string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.files, func(path string, _ derived[T]) bool { return !wanted(path) })
+	maps.DeleteFunc(d.files, func(path string, _ *derived[T]) bool { return !wanted(path) })
 }
 
 // straight says whether a path leads through directories alone. A link among them may lead to the very file, and is
@@ -105,16 +165,9 @@ func (r *Root) straight(path string) bool {
 		if path[i] != '/' {
 			continue
 		}
-		if info, err := r.dir.Lstat(path[:i]); err != nil || !info.IsDir() {
+		if dir, err := r.at(path[:i]); err != nil || !dir.isDir() {
 			return false
 		}
 	}
 	return true
-}
-
-// sameContent: an atomic write makes another file, an edit in place another time. Root takes no links, so the entry is
-// the file.
-func sameContent(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && Changed(a).Equal(Changed(b)) && a.Mode() == b.Mode() &&
-		links(b) <= 1
 }

@@ -128,8 +128,10 @@ func newDirs(t *testing.T, limit int) (*Dirs, string) {
 
 func (d *Dirs) requireNames(t *testing.T, wantAnew bool, wantMore int, want ...string) {
 	t.Helper()
-	if names, more, anew, err := d.Names(); err != nil || !slices.Equal(names, want) || more != wantMore ||
-		anew != wantAnew {
+	last := d.listing
+	names, more, listing, err := d.Names()
+	anew := listing != last
+	if err != nil || !slices.Equal(names, want) || more != wantMore || anew != wantAnew {
 		t.Errorf("got %q and %d more, anew %v, %v; want %q and %d, %v", names, more, anew, err, want, wantMore,
 			wantAnew)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Dirs keeps the names of the directories in one directory, by the rule of [Cache]: whoever adds, removes, renames or
+// Dirs keeps the names of the directories in one directory, by the rule of [Derived]: whoever adds, removes, renames or
 // exchanges an entry changes the directory's own time. It is safe for use by several goroutines.
 type Dirs struct {
 	root  *Root
@@ -15,10 +15,12 @@ type Dirs struct {
 	limit int
 	now   func() time.Time
 
-	mu    sync.Mutex
-	info  fs.FileInfo // nil: nothing is kept
-	names []string
-	more  int
+	mu      sync.Mutex
+	seen    look
+	kept    bool // names are those of the directory as it was seen
+	names   []string
+	more    int
+	listing uint64
 }
 
 // NewDirs lists the directories of dir, the first limit of them by name. A path that cannot be one is an error of each
@@ -28,26 +30,24 @@ func NewDirs(r *Root, dir string, limit int) *Dirs {
 }
 
 // Names returns the names of the directories as they are now, sorted. The caller must not change them. The number more
-// is how many there are besides. The flag anew says that the names may differ from the last call's. Links and special
-// files are among them, so that nobody wonders where a linked directory went. A read below such a name is refused, and
-// the error says what the name is. A new listing reads all names, as [Root.List] does.
-func (d *Dirs) Names() (names []string, more int, anew bool, err error) {
+// is how many there are besides. The number listing counts how often the names were read: if it is that of an earlier
+// call, the names are the same, and so is what each of them names. Links and special files are among them, so that
+// nobody wonders where a linked directory went. A read below such a name is refused, and the error says what the name
+// is. A new listing reads all names, as [Root.List] does.
+func (d *Dirs) Names() (names []string, more int, listing uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before, statErr := d.root.dir.Lstat(d.dir)
-	if statErr == nil && d.info != nil && sameDir(d.info, before) {
-		return d.names, d.more, false, nil
+	before, lookErr := d.root.at(d.dir)
+	if lookErr == nil && d.kept && d.seen.same(before) {
+		return d.names, d.more, d.listing, nil
 	}
-	d.info = nil
+	d.kept = false
+	d.listing++
 	names, more, err = d.root.dirs(d.dir, d.limit)
-	if err == nil && statErr == nil && d.now().Sub(Changed(before)) >= settled {
-		d.info, d.names, d.more = before, names, more
+	if err == nil && lookErr == nil && d.now().Sub(before.time()) >= settled {
+		d.kept, d.seen, d.names, d.more = true, before, names, more
 	}
-	return names, more, true, err
-}
-
-func sameDir(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && Changed(a).Equal(Changed(b)) && a.Mode() == b.Mode()
+	return names, more, d.listing, err
 }
 
 // dirs are the names of everything in a directory but plain files.

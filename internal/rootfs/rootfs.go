@@ -47,6 +47,7 @@ const stripes = 64
 // Root is one directory. It is safe for use by several goroutines.
 type Root struct {
 	dir   *os.Root
+	self  *os.File                // the directory once more, for looks
 	limit func(path string) int64 // nil: none has a limit
 	kept  bool                    // files keep their rights and owners: see [NewOthers]
 	seed  maphash.Seed
@@ -76,19 +77,28 @@ func New(dir string) (*Root, error) {
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("open the directory %s: %w", dir, bare(err)), hint)
 	}
-	f, err := root.Open(".")
-	if err == nil {
-		_, err = f.Readdirnames(1)
-		f.Close()
-	}
-	if err != nil && !isEOF(err) {
+	self, err := itself(root)
+	if err != nil {
 		root.Close()
 		return nil, corebot.WithHint(fmt.Errorf("read the directory %s: %w", dir, bare(err)), hint)
 	}
-	return &Root{dir: root, seed: maphash.MakeSeed(), usages: usages{
+	return &Root{dir: root, self: self, seed: maphash.MakeSeed(), usages: usages{
 		now: time.Now, known: map[string]usage{},
 		shares: map[string]Share{},
 	}}, nil
+}
+
+// itself opens the directory of a root, which can be read.
+func itself(root *os.Root) (*os.File, error) {
+	f, err := root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Readdirnames(1); err != nil && !isEOF(err) {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // NewOthers is [New] for a directory that is not Corebot's own. A file that is written keeps its mode, owner and group;
@@ -106,7 +116,10 @@ func NewOthers(dir string) (*Root, error) {
 func (r *Root) Info() (fs.FileInfo, error) { return r.dir.Stat(".") }
 
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.
-func (r *Root) Close() error { return r.dir.Close() }
+func (r *Root) Close() error {
+	_ = r.self.Close() // only looked through
+	return r.dir.Close()
+}
 
 // lock serializes the writers of one file. Names that a case-folding file system takes for one share a lock.
 func (r *Root) lock(path string) *sync.Mutex {
