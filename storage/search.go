@@ -317,8 +317,12 @@ var (
 		ELSE '' END
 		FROM history h WHERE h.id > ? ORDER BY h.id LIMIT ? + 0`}
 	// A row is known by its place, which is never used again. So the indexed row is the row that was read.
-	indexEntry = &query{`INSERT INTO history_terms (rowid, terms) SELECT ?, ? WHERE EXISTS (
-		SELECT 1 FROM history WHERE chat_id = ? AND session = ? AND seq = ? AND ordinal = ? AND id = ?)`}
+	stillThere = &query{
+		`SELECT 1 FROM history WHERE chat_id = ? AND session = ? AND seq = ? AND ordinal = ? AND id = ?`,
+	}
+	// A statement without a SELECT. One with a SELECT begins a savepoint, at which FTS5 writes what it has gathered: a
+	// segment of the index for each entry, which it merges later.
+	indexEntry   = &query{`INSERT INTO history_terms (rowid, terms) VALUES (?, ?)`}
 	advanceIndex = &query{`UPDATE history_indexed SET through = ? WHERE id = 1 AND through = ?`}
 )
 
@@ -344,7 +348,15 @@ func (s *SearchIndex) put(ctx context.Context, through int64, rows []toIndex) (t
 			if r.text == "" {
 				continue
 			}
-			if _, err := t.exec(indexEntry, r.id, r.text, r.chat, r.session, r.seq, r.ordinal, r.id); err != nil {
+			var there int
+			found, err := t.one(stillThere, []any{&there}, r.chat, r.session, r.seq, r.ordinal, r.id)
+			if err != nil {
+				return err
+			}
+			if !found {
+				continue
+			}
+			if _, err := t.exec(indexEntry, r.id, r.text); err != nil {
 				return err
 			}
 		}

@@ -238,3 +238,19 @@ func TestTheIndexFollowsWhatIsSaidAndRestsWhenNothingIs(t *testing.T) {
 		}
 	})
 }
+
+// TestTheEntriesOfOneStepAreOneSegment: a savepoint between two of them would have FTS5 write a segment for each.
+func TestTheEntriesOfOneStepAreOneSegment(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	for i := range indexRows / 4 {
+		dialogue(t, db, "a", fmt.Sprint(i), "Where is the parcel?", "At the office.")
+	}
+	indexAll(t, db)
+	var segments int
+	count := &query{`SELECT COUNT(DISTINCT segid) FROM history_terms_idx`}
+	_, err := db.reader.one(t.Context(), count, []any{&segments})
+	must(t, err)
+	if segments != 1 {
+		t.Errorf("the index has %d segments", segments)
+	}
+}

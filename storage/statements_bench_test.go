@@ -76,3 +76,22 @@ func claimOneTx(t *tx) (*corebot.Delivery, error) {
 	d := c.delivery(corebot.InboundPool)
 	return &d, nil
 }
+
+// BenchmarkIndex indexes the history of 500 turns of four entries each, without the rests between the steps.
+func BenchmarkIndex(b *testing.B) {
+	db := openTest(b, b.TempDir())
+	for i := range 500 {
+		dialogue(b, db, fmt.Sprint("chat", i%100), fmt.Sprint(i), fmt.Sprintf("Where is parcel %d of %d?", i, i*7),
+			fmt.Sprintf("Parcel %d waits at the office of district %d; it was brought there at noon.", i, i%13))
+	}
+	index, err := NewSearchIndex(db, SearchIndexOptions{})
+	must(b, err)
+	for b.Loop() {
+		_, err := index.Renew(b.Context())
+		must(b, err)
+		for more := true; more; {
+			more, err = index.step(b.Context())
+			must(b, err)
+		}
+	}
+}
