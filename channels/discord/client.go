@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,7 +45,8 @@ type request struct {
 	method string
 	path   []string // each is escaped
 	query  url.Values
-	body   any // nil: none
+	body   any                // nil: none
+	file   *channels.FilePart // goes with the body
 }
 
 func get(path ...string) request { return request{method: http.MethodGet, path: path} }
@@ -148,15 +151,12 @@ func (c *client) do(ctx context.Context, ask request) (channels.Answered, error)
 	if len(ask.query) > 0 {
 		address += "?" + ask.query.Encode()
 	}
-	r, err := http.NewRequestWithContext(ctx, ask.method, address, &body)
+	r, err := ask.write(ctx, address, &body)
 	if err != nil {
 		return channels.Answered{}, c.wire.Hidden(err)
 	}
 	r.Header.Set("Authorization", "Bot "+c.token)
 	r.Header.Set("User-Agent", userAgent)
-	if ask.body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
 	if err := c.free(ctx, ask.route()); err != nil {
 		return channels.Answered{}, err
 	}
@@ -169,6 +169,40 @@ func (c *client) do(ctx context.Context, ask request) (channels.Answered, error)
 		return answer, nil
 	}
 	return answer, c.failure(what, answer)
+}
+
+// write makes the request: its body, or a form with the body and a file.
+func (r request) write(ctx context.Context, address string, body *bytes.Buffer) (*http.Request, error) {
+	if r.file != nil {
+		return channels.Form(ctx, address, map[string]string{"payload_json": body.String()}, *r.file)
+	}
+	w, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err == nil && r.body != nil {
+		w.Header.Set("Content-Type", "application/json")
+	}
+	return w, err
+}
+
+// cdns are where the platform keeps attachments.
+var cdns = []string{"cdn.discordapp.com", "media.discordapp.net"}
+
+// open gets the bytes of an attachment. Its address comes with the message: only hosts of the platform are asked, and
+// the host of the settings. The token does not go there.
+func (c *client) open(address string) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		u, err := url.Parse(address)
+		own, _ := url.Parse(c.base) // the settings were checked
+		if err != nil || u.User != nil || (u.Scheme != "https" || u.Port() != "" || !slices.Contains(cdns, u.Host)) &&
+			(u.Scheme != own.Scheme || u.Host != own.Host) {
+			return nil, errors.New("the address of the file is not of Discord")
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return nil, c.wire.Hidden(err)
+		}
+		r.Header.Set("User-Agent", userAgent)
+		return c.wire.Open(ctx, "a file", r)
+	}
 }
 
 // maxPatience is how long a request waits for its budget by itself. A longer wait is the message's.

@@ -41,7 +41,12 @@ func openWith(t *testing.T, s *discordtest.Server, log zerolog.Logger,
 	if change != nil {
 		change(&settings)
 	}
-	c, err := discord.New(settings, channels.Site{Account: account, Log: log})
+	return openAt(t, settings, channels.Site{Account: account, Log: log})
+}
+
+func openAt(t *testing.T, settings discord.Settings, site channels.Site) *discord.Channel {
+	t.Helper()
+	c, err := discord.New(settings, site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +68,15 @@ func subject(t *testing.T, thread string) channeltest.Subject {
 		s.Open(thread, discordtest.Thread, discordtest.Room)
 		chat, at = discordtest.Room, thread
 	}
-	began := false
+	began, files := false, channeltest.NewFiles(t)
 	return channeltest.Subject{
 		Account: account, Chat: chat, Thread: thread, ID: names.Of,
-		Open: func() channels.Channel { return open(t, s) },
+		Open: func() channels.Channel {
+			return openAt(t, discord.Settings{Token: discordtest.Token, APIURL: s.URL()}, channels.Site{
+				Account: account, Log: zerolog.Nop(), Files: files,
+			})
+		},
+		Files: files, Uploads: func() []string { return s.Uploads(at) }, TooLarge: 10<<20 + 1,
 		Say: func(_ channels.Accepter, id, text string) {
 			if !began { // what is said before the first connection is history
 				began = true

@@ -14,6 +14,6 @@
 //   - A message of the bot notifies nobody by its words.
 //   - The token stands in no error and no line of the log. It is sent over TLS only, or to this machine.
 //
-// Limits: An edit or a deletion in the time of a forgotten session is not told. The bytes of files are not fetched. One
+// Limits: An edit or a deletion in the time of a forgotten session is not told. One
 // connection serves the bot: a bot in so many servers that it needs shards is refused.
 package discord

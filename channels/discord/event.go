@@ -82,6 +82,8 @@ type member struct {
 type attachment struct {
 	Name string `json:"filename"`
 	Type string `json:"content_type"`
+	Size int64  `json:"size"`
+	URL  string `json:"url"`
 }
 
 // deletion is a message, or several, that somebody took back.

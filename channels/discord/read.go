@@ -156,8 +156,11 @@ func (c *Channel) content(me self, m message, in *said) *said {
 	if text = strings.TrimSpace(text); text != "" {
 		in.Parts = corebot.TextPart(text)
 	}
-	for _, f := range files {
+	for i, f := range files {
 		in.Parts = append(in.Parts, f.part())
+		if f.URL != "" {
+			in.Files = append(in.Files, channels.Attached{Part: i, Fetch: c.client.open(f.URL)})
+		}
 	}
 	if len(in.Parts) == 0 {
 		return nil

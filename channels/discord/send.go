@@ -1,16 +1,21 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/markup"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 const (
@@ -87,7 +92,8 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
 	}
 	p := c.piece(o)
-	if p.blank {
+	file, isFile := o.File()
+	if p.blank && !isFile {
 		return channels.Receipt{Reached: p.to - len(o.Before)}, nil
 	}
 	body := map[string]any{
@@ -100,9 +106,22 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	if rows := components(o.Buttons); p.last && len(rows) > 0 {
 		body["components"] = rows
 	}
+	ask := post(body, "channels", channel, "messages")
+	if isFile {
+		f, size, err := c.site.Open(ctx, o.Key, file, maxUpload)
+		if err != nil {
+			return channels.Receipt{}, err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		name := cmp.Or(file.Name, "file")
+		body["content"], body["attachments"] = head(file.Text), []any{map[string]any{"id": 0, "filename": name}}
+		ask.file = &channels.FilePart{
+			Field: "files[0]", Name: name, MediaType: file.MediaType, Content: f, Size: size,
+		}
+	}
 	m, err := call[struct {
 		ID string `json:"id"`
-	}](ctx, &c.client, post(body, "channels", channel, "messages"))
+	}](ctx, &c.client, ask)
 	if err != nil {
 		return channels.Receipt{}, err
 	}
@@ -110,6 +129,57 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		note(c, &c.sent, p.nonce, m.ID)
 	}
 	return p.receipt(o, m.ID), nil
+}
+
+// FilesApart implements [channels.FilesApart].
+func (c *Channel) FilesApart() {}
+
+// ShowsFiles implements [channels.Files].
+func (c *Channel) ShowsFiles() {}
+
+// maxUpload bounds a file. The platform's own limit depends on the server, and is in its refusal.
+const maxUpload = 500_000_000
+
+// head is the beginning of a caption, without looks.
+func head(caption string) string {
+	for limit := maxUnits; ; limit /= 2 {
+		text := escape(runes.Head(caption, limit), true)
+		if units(text) <= maxUnits {
+			return text
+		}
+	}
+}
+
+// same says whether a message of the bot shows what a send would show. The platform changes the names of files: letters
+// and digits of the usual kind are left.
+func (c *Channel) same(ctx context.Context, o channels.Outbound, p piece) (func(message) bool, error) {
+	file, is := o.File()
+	if !is {
+		return func(m message) bool {
+			return len(m.Attachments) == 0 && strings.TrimSpace(m.Content) == strings.TrimSpace(p.content)
+		}, nil
+	}
+	f, size, err := c.site.Open(ctx, o.Key, file, maxUpload)
+	if failed := (*corebot.Failure)(nil); errors.As(err, &failed) && failed.Class == corebot.Permanent {
+		return func(message) bool { return false }, nil // Send says so
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = f.Close() // its size was asked for
+	return func(m message) bool {
+		return len(m.Attachments) == 1 && m.Attachments[0].Size == size &&
+			plainName(m.Attachments[0].Name) == plainName(cmp.Or(file.Name, "file"))
+	}, nil
+}
+
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return -1
+	}, name)
 }
 
 func (p piece) receipt(o channels.Outbound, id string) channels.Receipt {
@@ -153,6 +223,10 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	if id, is := look(c, &c.sent, p.nonce); is {
 		return p.receipt(o, id), true, nil
 	}
+	shows, err := c.same(ctx, o, p)
+	if err != nil {
+		return channels.Receipt{}, false, err
+	}
 	of, _, _ := strings.Cut(o.InReplyTo, "/")
 	after := of
 	if !isID(of) {
@@ -173,8 +247,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 				continue
 			}
 			answers := of != "" && m.Reference != nil && m.Reference.Message == of
-			same := strings.TrimSpace(m.Content) == strings.TrimSpace(p.content)
-			switch {
+			switch same := shows(m); {
 			case same && begun && (answers || o.Before != "" && of != ""):
 				return p.receipt(o, m.ID), true, nil
 			case same:

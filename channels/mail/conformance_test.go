@@ -45,9 +45,15 @@ func settings(s *mailtest.Server, change ...func(*mail.Settings)) mail.Settings 
 // open makes the channel of an account.
 func open(t *testing.T, s mail.Settings) *mail.Channel {
 	t.Helper()
+	return openWith(t, s, nil)
+}
+
+func openWith(t *testing.T, s mail.Settings, files channels.FileOpener) *mail.Channel {
+	t.Helper()
 	c, err := mail.New(s, channels.Site{
 		Account: account,
 		Log:     zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		Files:   files,
 	})
 	if err != nil {
 		t.Fatal(err)

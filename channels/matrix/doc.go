@@ -14,6 +14,6 @@
 //   - A message of the account rings nobody's phone by its words.
 //   - The token stands in no error and no line of the log. It is sent over https only, or to this machine.
 //
-// Limits: Encrypted rooms cannot be read; the room is told so once. The bytes of files are not fetched. A message in a
+// Limits: Encrypted rooms cannot be read; the room is told so once. A message in a
 // thread that was taken back before a restart is not cancelled after it: the homeserver has forgotten the thread.
 package matrix

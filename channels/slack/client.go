@@ -1,10 +1,12 @@
 package slack
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -96,6 +98,76 @@ func (c client) call(ctx context.Context, method string, given args, into any) e
 		if err := json.Unmarshal(response.Body, into); err != nil {
 			return c.wire.Strange(method, response.Status, err)
 		}
+	}
+	return nil
+}
+
+// own says whether an address is of Slack's files, or of the host of the settings. Nobody else gets the token, or the
+// bytes of a file.
+func (c client) own(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	base, _ := url.Parse(c.base) // the settings were checked
+	if err != nil || u.User != nil || u.Scheme != base.Scheme || u.Host != base.Host &&
+		(base.Host != "slack.com" || u.Host != "files.slack.com") {
+		return nil, errors.New("the address of a file is not of Slack")
+	}
+	return u, nil
+}
+
+// open gets the bytes of a file that somebody sent. An app without the scope for it gets a page to log in.
+func (c client) open(f file) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		u, err := c.own(f.URL)
+		if err != nil {
+			return nil, err
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+		if err != nil {
+			return nil, c.wire.Hidden(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		content, err := c.wire.Open(ctx, "a file", r)
+		if err != nil {
+			return nil, err
+		}
+		body := bufio.NewReader(content)
+		begin, _ := body.Peek(len(loginPage)) // a file can be shorter
+		if strings.EqualFold(string(begin), loginPage) && !strings.HasPrefix(f.MIME, "text/html") {
+			_ = content.Close() // it is not the file
+			return nil, errors.New("slack gives a page in place of the file: the app needs the scope files:read")
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{body, content}, nil
+	}
+}
+
+const loginPage = "<!DOCTYPE html>"
+
+// upload gives Slack the bytes of a file, at an address of its own.
+func (c client) upload(ctx context.Context, address string, f io.ReaderAt, size int64) error {
+	const what = "the upload of a file"
+	u, err := c.own(address)
+	if err != nil {
+		return c.wire.Strange(what, http.StatusOK, err)
+	}
+	body := func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, size)), nil }
+	first, _ := body() // it has no error
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), first)
+	if err != nil {
+		return c.wire.Hidden(err)
+	}
+	r.GetBody, r.ContentLength = body, size
+	r.Header.Set("Content-Type", "application/octet-stream")
+	answer, err := c.wire.Do(ctx, what, r)
+	switch {
+	case err != nil:
+		return err
+	case answer.Status == http.StatusRequestEntityTooLarge:
+		return &corebot.Failure{Class: corebot.Permanent, Err: &refusal{method: what, code: "the file is too large"}}
+	case answer.Status != http.StatusOK:
+		return c.wire.Strange(what, answer.Status, nil)
 	}
 	return nil
 }

@@ -32,8 +32,13 @@ func platform(t *testing.T) *slacktest.Server {
 // open makes the channel of the app.
 func open(t *testing.T, s *slacktest.Server) *slack.Channel {
 	t.Helper()
+	return openAt(t, s, channels.Site{Account: account, Log: zerolog.Nop()})
+}
+
+func openAt(t *testing.T, s *slacktest.Server, site channels.Site) *slack.Channel {
+	t.Helper()
 	c, err := slack.New(slack.Settings{Token: slacktest.Token, AppToken: slacktest.AppToken, APIURL: s.URL()},
-		channels.Site{Account: account, Log: zerolog.Nop()})
+		site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +55,12 @@ func TestSlackKeepsTheGuaranteesOfAChannel(t *testing.T) {
 					chat, begin = slacktest.Room, "<@"+slacktest.Bot+"> "
 					thread = s.Say(slacktest.Said{Channel: chat, Text: "the beginning"})
 				}
-				begun := false
+				begun, files := false, channeltest.NewFiles(t)
+				site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
 				return channeltest.Subject{
 					Account: account, Chat: chat, Thread: thread, ID: names.Of,
-					Open: func() channels.Channel { return open(t, s) },
+					Open:  func() channels.Channel { return openAt(t, s, site) },
+					Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 1<<20 + 1,
 					Say: func(_ channels.Accepter, id, text string) {
 						for began := time.Now(); !begun && !s.Connected() && time.Since(began) < 5*time.Second; {
 							time.Sleep(time.Millisecond) // what was said before the first connection is not answered

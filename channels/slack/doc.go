@@ -14,6 +14,6 @@
 //   - Somebody of another workspace is named with it, so that no two people have one id.
 //   - The tokens stand in no error and no line of the log. They are sent over https only, or to this machine.
 //
-// Limits: Slack shows no typing of apps. The bytes of files are not fetched. Replies in a thread whose beginning is
+// Limits: Slack shows no typing of apps. Replies in a thread whose beginning is
 // older than two days are not fetched after an outage.
 package slack

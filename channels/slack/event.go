@@ -45,14 +45,21 @@ type message struct {
 		} `json:"event_payload"`
 	} `json:"metadata"`
 
+	Blocks []struct {
+		ID string `json:"block_id"`
+	} `json:"blocks"`
+
 	Message  *message `json:"message"` // of an edit
 	Previous *message `json:"previous_message"`
 	Deleted  string   `json:"deleted_ts"`
 }
 
 type file struct {
+	ID   string `json:"id"`
 	Name string `json:"name"`
 	MIME string `json:"mimetype"`
+	Mode string `json:"mode"` // of a file that Slack does not keep itself: external
+	URL  string `json:"url_private"`
 }
 
 // press is a press of a button.

@@ -127,7 +127,7 @@ func (c *Channel) said(ctx context.Context, me self, channel string, m message) 
 	if text != "" {
 		in.Parts = corebot.TextPart(text)
 	}
-	for _, f := range m.Files {
+	for i, f := range m.Files {
 		part := corebot.Part{
 			Type: corebot.PartFile, Name: runes.Head(f.Name, maxName), MediaType: runes.Head(f.MIME, maxName),
 		}
@@ -138,6 +138,9 @@ func (c *Channel) said(ctx context.Context, me self, channel string, m message) 
 			part.Type = corebot.PartAudio
 		}
 		in.Parts = append(in.Parts, part)
+		if f.URL != "" && f.Mode != "external" {
+			in.Files = append(in.Files, channels.Attached{Part: i, Fetch: c.bot.open(f)})
+		}
 	}
 	return in, len(in.Parts) > 0
 }

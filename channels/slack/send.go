@@ -1,10 +1,13 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/markup"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 const (
@@ -74,6 +78,9 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
 	}
 	document, whole := texts(o)
+	if p, is := o.File(); is {
+		return c.sendFile(ctx, o, p, c.piece(o, document, whole, maxText).key)
+	}
 	for limit := maxText; ; limit /= 2 {
 		p := c.piece(o, document, whole, limit)
 		if len(p.spans) == 0 { // nothing is left but white space
@@ -88,6 +95,64 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		}
 		return p.receipt(o, ts), nil
 	}
+}
+
+// FilesApart implements [channels.FilesApart].
+func (c *Channel) FilesApart() {}
+
+// ShowsFiles implements [channels.Files].
+func (c *Channel) ShowsFiles() {}
+
+// maxUpload is the size of a file that Slack takes.
+const maxUpload = 1_000_000_000
+
+// marked begins the id of the block below which a file stands. By the rest of it Corebot finds the file again.
+const marked = "corebot-"
+
+// sendFile gives Slack a file in three steps: it asks for an address, uploads the bytes there, and has Slack show the
+// file. Nobody sees anything of it before the last step.
+func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.Part, key string) (
+	channels.Receipt, error,
+) {
+	f, size, err := c.site.Open(ctx, o.Key, p, maxUpload)
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	name := cmp.Or(p.Name, "file")
+	var at struct {
+		URL string `json:"upload_url"`
+		ID  string `json:"file_id"`
+	}
+	err = c.bot.call(ctx, "files.getUploadURLExternal", args{"filename": name, "length": fmt.Sprint(size)}, &at)
+	if err == nil && !isID(at.ID) {
+		err = c.bot.wire.Strange("files.getUploadURLExternal", http.StatusOK, errors.New("it names no file"))
+	}
+	if err == nil {
+		err = c.bot.upload(ctx, at.URL, f, size)
+	}
+	switch {
+	case refusedFor(err, "missing_scope"): // texts go out without it
+		err = &corebot.Failure{Class: corebot.Permanent, Err: errors.New("the app lacks the scope files:write")}
+	case errors.Is(err, channels.ErrMayBeShown): // nothing is shown yet
+		err = &corebot.Failure{Err: errors.New(err.Error())}
+	}
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	ask := args{
+		"files": []any{map[string]string{"id": at.ID, "title": name}}, "channel_id": o.Key.Chat,
+		"blocks": []any{map[string]any{"type": "section", "block_id": marked + key, "text": map[string]any{
+			"type": "plain_text", "text": runes.Head(cmp.Or(p.Text, name), maxText), "emoji": false,
+		}}},
+	}
+	if o.Key.Thread != "" {
+		ask["thread_ts"] = o.Key.Thread
+	}
+	if err := c.bot.call(ctx, "files.completeUploadExternal", ask, nil); err != nil {
+		return channels.Receipt{}, err
+	}
+	return channels.Receipt{IDs: []string{at.ID}}, nil
 }
 
 // show posts a piece. One whose markup or buttons Slack refuses goes as plain text.
@@ -152,6 +217,17 @@ const (
 	lookedBack = time.Hour
 )
 
+// fileOf is the file of a message that shows one of some pieces.
+func (m message) fileOf(pieces map[string]piece) string {
+	if len(m.Blocks) == 0 || len(m.Files) != 1 {
+		return ""
+	}
+	if _, is := pieces[strings.TrimPrefix(m.Blocks[0].ID, marked)]; is {
+		return m.Files[0].ID
+	}
+	return ""
+}
+
 // Delivered implements [channels.Reconciler]: it looks for the mark of a piece among what the app itself has said.
 func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channels.Receipt, shown bool, err error) {
 	if addressed(o.Key) != nil { // Send says so
@@ -182,6 +258,9 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channel
 			p, is := pieces[m.Metadata.Payload.Key]
 			if is && me.wrote(m) && m.Metadata.Type == eventType && isStamp(m.TS) {
 				r, shown = p.receipt(o, m.TS), true
+			}
+			if id := m.fileOf(pieces); id != "" && me.wrote(m) {
+				r, shown = channels.Receipt{IDs: []string{id}}, true
 			}
 		}
 		return !shown && looked < lookedPages

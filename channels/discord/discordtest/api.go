@@ -55,10 +55,71 @@ func route(r *http.Request, path string) (c Call, known bool) {
 		if parts[0] == "channels" {
 			c.Channel = parts[1]
 		}
+		if c.Name == "send" && strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data") {
+			return c, c.form(r)
+		}
 		c.Body, _ = io.ReadAll(io.LimitReader(r.Body, 1<<20))
 		return c, true
 	}
 	return c, false
+}
+
+// form reads a message with one file.
+func (c *Call) form(r *http.Request) bool {
+	if r.ParseMultipartForm(1<<20) != nil || len(r.MultipartForm.File["files[0]"]) != 1 ||
+		len(r.PostForm["payload_json"]) != 1 {
+		return false
+	}
+	c.Body = json.RawMessage(r.PostForm["payload_json"][0])
+	f, err := r.MultipartForm.File["files[0]"][0].Open()
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	content, err := io.ReadAll(f)
+	c.File = &Upload{r.MultipartForm.File["files[0]"][0].Filename, string(content)}
+	return err == nil
+}
+
+// maxUpload is the size of a request that the platform takes from a bot in a server without boosts.
+const maxUpload = 10 << 20
+
+// attach puts a file beside a message. The platform changes the file's name.
+func (a sent) attach(m map[string]any, up *Upload) *Fault {
+	if up == nil {
+		return nil
+	}
+	if len(a.Attachments) != 1 || a.Attachments[0].ID == nil || *a.Attachments[0].ID != 0 ||
+		a.Attachments[0].Name != up.Name || up.Content == "" {
+		return bad("attachments")
+	}
+	if len(up.Content) > maxUpload {
+		return &Fault{Status: 413, Code: 40005, Message: fmt.Sprintf("Request entity too large: %d", len(up.Content))}
+	}
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '_'
+		case r == '"':
+			return -1
+		}
+		return r
+	}, up.Name)
+	m["attachments"] = []any{map[string]any{
+		"id": m["id"], "filename": name, "size": len(up.Content), "content_type": "application/octet-stream",
+		"url": "https://cdn.discordapp.com/attachments/1/2/" + name, "proxy_url": "https://media.discordapp.net/x",
+	}}
+	return nil
+}
+
+// Uploads are the files of the bot that a channel shows, in order, as "NAME: BYTES".
+func (s *Server) Uploads(channel string) (files []string) {
+	for _, m := range s.Shown(channel) {
+		if m.File != nil {
+			files = append(files, m.File.Name+": "+m.File.Content)
+		}
+	}
+	return files
 }
 
 func bad(message string) *Fault {
@@ -127,7 +188,7 @@ func (s *Server) do(c Call, r *http.Request, path string) (any, *Fault) {
 		ch.typing++
 		return nil, nil
 	}
-	return s.send(ch, c.Body)
+	return s.send(ch, c.Body, c.File)
 }
 
 func (s *Server) listGuilds(r *http.Request) (any, *Fault) {
@@ -273,12 +334,15 @@ type sent struct {
 		} `json:"components"`
 	} `json:"components"`
 	Embeds      []any `json:"embeds"`
-	Attachments []any `json:"attachments"`
-	Stickers    []any `json:"sticker_ids"`
+	Attachments []struct {
+		ID   *int   `json:"id"`
+		Name string `json:"filename"`
+	} `json:"attachments"`
+	Stickers []any `json:"sticker_ids"`
 }
 
 // send shows a message of the bot.
-func (s *Server) send(c *channel, body json.RawMessage) (any, *Fault) {
+func (s *Server) send(c *channel, body json.RawMessage, file *Upload) (any, *Fault) {
 	var a sent
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
@@ -288,7 +352,7 @@ func (s *Server) send(c *channel, body json.RawMessage) (any, *Fault) {
 	}
 	nonce, _ := a.Nonce.(string)
 	switch {
-	case strings.TrimSpace(a.Content) == "" && len(a.Embeds) == 0:
+	case strings.TrimSpace(a.Content) == "" && len(a.Embeds) == 0 && file == nil:
 		return nil, &Fault{Status: 400, Code: 50006, Message: "Cannot send an empty message"}
 	case utf8.RuneCountInString(a.Content) > 2000:
 		return nil, bad("content: BASE_TYPE_MAX_LENGTH")
@@ -298,13 +362,16 @@ func (s *Server) send(c *channel, body json.RawMessage) (any, *Fault) {
 	if before := c.nonces[nonce]; a.Enforce && nonce != "" && before != nil {
 		return before, nil
 	}
-	shown := Shown{Text: strings.TrimSpace(a.Content), Flags: a.Flags}
+	shown := Shown{Text: strings.TrimSpace(a.Content), Flags: a.Flags, File: file}
 	var refused *Fault
 	if shown.Buttons, refused = a.buttons(); refused != nil {
 		return nil, refused
 	}
 	m := s.said(c, bot, shown.Text, time.Time{})
 	m["flags"] = a.Flags
+	if refused = a.attach(m, file); refused != nil {
+		return nil, refused
+	}
 	if r := a.Reference; r != nil {
 		switch answered := c.find(r.Message); {
 		case answered != nil:

@@ -85,7 +85,11 @@ type Shown struct {
 	ReplyTo string
 	Buttons []Button
 	Flags   int
+	File    *Upload
 }
+
+// Upload is a file that the bot has sent.
+type Upload struct{ Name, Content string }
 
 // Button is one of the buttons below a message.
 type Button struct{ Label, Command string }
@@ -95,6 +99,7 @@ type Call struct {
 	Name    string // such as send
 	Channel string
 	Body    json.RawMessage
+	File    *Upload // beside the body
 }
 
 // Fault is what becomes of a request. The zero Fault is none.

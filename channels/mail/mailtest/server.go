@@ -30,6 +30,7 @@ type Server struct {
 	sent     []Mail
 	said     int
 	refuse   int // sends that are refused for now
+	limit    int // bytes of a mail; 0: none
 	drop     int // sends that are taken, and whose answer is lost
 	tried    int // sends
 	each     [2]int
@@ -247,6 +248,13 @@ func (s *Server) Count(folder string) (mails, unseen int) {
 	status, err := s.user.Status(folder, &imap.StatusOptions{NumMessages: true, NumUnseen: true})
 	must(err)
 	return int(*status.NumMessages), int(*status.NumUnseen)
+}
+
+// Limit has the server refuse mails of more bytes for good.
+func (s *Server) Limit(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limit = bytes
 }
 
 // Refuse has the server refuse the next n sends for now.

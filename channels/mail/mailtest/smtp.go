@@ -75,6 +75,9 @@ func (s *Server) take(to []string, raw []byte) (lose bool, err error) {
 		s.refuse = max(s.refuse-1, 0)
 		return false, &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "too many mails"}
 	}
+	if s.limit > 0 && len(raw) > s.limit {
+		return false, &smtp.SMTPError{Code: 552, EnhancedCode: smtp.EnhancedCode{5, 3, 4}, Message: "message too big"}
+	}
 	for _, to := range to {
 		if to != Address {
 			s.sent = append(s.sent, Mail{to, raw})

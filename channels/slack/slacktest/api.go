@@ -2,6 +2,8 @@ package slacktest
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -14,6 +16,10 @@ import (
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/link/" {
 		s.listen(w, r)
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/upload/") {
+		s.upload(w, r)
 		return
 	}
 	method := strings.TrimPrefix(r.URL.Path, "/api/")
@@ -111,6 +117,10 @@ func (s *Server) answer(method string, r *http.Request) map[string]any {
 		return s.history(method == "conversations.replies", r)
 	case "chat.postMessage":
 		return s.post(r)
+	case "files.getUploadURLExternal":
+		return s.expect(r)
+	case "files.completeUploadExternal":
+		return s.share(r)
 	}
 	s.complain("there is no method %s", method)
 	return refused("unknown_method")
@@ -152,6 +162,89 @@ func (s *Server) history(replies bool, r *http.Request) map[string]any {
 		a["response_metadata"] = map[string]any{"next_cursor": strconv.Itoa(to)}
 	}
 	return a
+}
+
+// Upload is a file that the app sends.
+type Upload struct {
+	ID, Name, Content string
+	Length            int
+}
+
+// maxUpload is the size of a file that the workspace takes.
+const maxUpload = 1 << 20
+
+// expect gives an address for a file.
+func (s *Server) expect(r *http.Request) map[string]any {
+	length, err := strconv.Atoi(r.Form.Get("length"))
+	switch name := r.Form.Get("filename"); {
+	case err != nil || length < 1:
+		return refused("invalid_arguments")
+	case name == "":
+		return refused("missing_argument")
+	case length > maxUpload:
+		return refused(fmt.Sprintf("file_upload_size_restricted (%d)", length))
+	}
+	u := &Upload{ID: fmt.Sprintf("F%05d", len(s.uploads)), Name: r.Form.Get("filename"), Length: length}
+	s.uploads[u.ID] = u
+	return map[string]any{"upload_url": s.http.URL + "/upload/" + u.ID, "file_id": u.ID}
+}
+
+// upload takes the bytes of a file. The address is the secret: no token goes there.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
+	content, err := io.ReadAll(io.LimitReader(r.Body, maxUpload+1))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.uploads[strings.TrimPrefix(r.URL.Path, "/upload/")]
+	if u == nil || err != nil || len(content) != u.Length || r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if r.Header.Get("Authorization") != "" {
+		s.complain("the token goes to the address of an upload")
+	}
+	u.Content = string(content)
+	_, _ = fmt.Fprintf(w, "OK - %d", len(content))
+}
+
+// share shows a file that was uploaded, once.
+func (s *Server) share(r *http.Request) map[string]any {
+	var files []struct{ ID, Title string }
+	channel, thread := r.Form.Get("channel_id"), r.Form.Get("thread_ts")
+	room, is := s.rooms[channel]
+	if json.Unmarshal([]byte(r.Form.Get("files")), &files) != nil || len(files) != 1 {
+		return refused("invalid_arguments")
+	}
+	u := s.uploads[files[0].ID]
+	switch {
+	case !is:
+		return refused("channel_not_found")
+	case u == nil || u.Content == "":
+		return refused("file_not_found")
+	case thread != "" && !slices.ContainsFunc(room, func(m *Message) bool { return m.TS == thread }):
+		return refused("thread_not_found")
+	case r.Form.Get("initial_comment") != "" || !valid(r.Form.Get("blocks")):
+		return refused("invalid_blocks")
+	}
+	var blocks []struct{ Text struct{ Text string } }
+	_ = json.Unmarshal([]byte(r.Form.Get("blocks")), &blocks) // they are valid
+	m := &Message{
+		Type: "message", User: Bot, BotID: BotID, TS: s.stamp(), Thread: thread, Text: blocks[0].Text.Text,
+		Blocks: json.RawMessage(r.Form.Get("blocks")), Upload: u,
+		Files: []any{map[string]any{"id": u.ID, "name": u.Name, "title": files[0].Title, "size": u.Length}},
+	}
+	s.add(channel, m)
+	s.event(m, channel)
+	return map[string]any{"files": []any{map[string]any{"id": u.ID, "title": files[0].Title}}}
+}
+
+// Uploads are the files of the app that a channel shows, in order, as "NAME: BYTES".
+func (s *Server) Uploads(channel string) (files []string) {
+	for _, m := range s.Shown(channel) {
+		if m.Upload != nil {
+			files = append(files, m.Upload.Name+": "+m.Upload.Content)
+		}
+	}
+	return files
 }
 
 // angles are what a text may have between angle brackets: addresses of the web.

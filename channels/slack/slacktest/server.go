@@ -45,6 +45,7 @@ type Message struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Edited   *edit           `json:"edited,omitempty"`
 	Plain    bool            `json:"-"` // mrkdwn is off
+	Upload   *Upload         `json:"-"`
 }
 
 type edit struct {
@@ -71,6 +72,7 @@ type Server struct {
 
 	mu         sync.Mutex
 	rooms      map[string][]*Message
+	uploads    map[string]*Upload
 	names      map[string]string
 	sockets    map[*socket]struct{}
 	envelopes  int
@@ -88,7 +90,7 @@ type Server struct {
 func New() *Server {
 	s := &Server{
 		rooms: map[string][]*Message{Direct: {}, Room: {}}, names: map[string]string{Ann: "Ann"},
-		sockets: map[*socket]struct{}{},
+		sockets: map[*socket]struct{}{}, uploads: map[string]*Upload{},
 	}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	return s
