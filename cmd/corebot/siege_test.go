@@ -236,7 +236,7 @@ func (s *siege) begin() {
 // await asks until the answer is yes.
 func (s *siege) await(what string, yes func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(siegePatience); !yes(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(siegePatience); !yes(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("not after %v: %s\n%s\n%s", siegePatience, what, s.ask("/status"), s.lastLog())
 		}
