@@ -72,9 +72,9 @@ func (e *Explanation) resolve(s *settings, r *resolver) error {
 			from.source = FromDefault
 		}
 		v := Value{Key: l.key, From: from.source, Where: from.place}
-		v.Value = shown(l.in(e.Config))
+		v.Value = shown(l.in(&e.Config))
 		var err error
-		switch raw := l.in(e.Config).(type) {
+		switch raw := l.in(&e.Config).(type) {
 		case Secret:
 			err = e.resolveSecret(&v, l, raw, r)
 		case Providers:
@@ -158,7 +158,7 @@ func Live() (keys []string) {
 func (c Config) WithLive(fresh Config) (Config, error) {
 	for _, l := range leaves() {
 		if l.reload {
-			l.put(&c, l.in(fresh))
+			l.put(&c, l.in(&fresh))
 		}
 	}
 	return c, c.validate()
@@ -169,7 +169,7 @@ func (c Config) WithLive(fresh Config) (Config, error) {
 func Diff(old, new Config) (reloadable, restart []string) {
 	for _, l := range leaves() {
 		switch {
-		case l.in(old) == l.in(new):
+		case l.in(&old) == l.in(&new):
 		case l.reload:
 			reloadable = append(reloadable, l.key)
 		default:

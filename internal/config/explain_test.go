@@ -140,12 +140,12 @@ func TestEverySettingIsLiveOrNeedsARestart(t *testing.T) {
 	before, live := Defaults(), Live()
 	changed := 0
 	for _, l := range leaves() {
-		if l.in(all) == l.in(before) {
+		if l.in(&all) == l.in(&before) {
 			continue // of the home, or without another value
 		}
 		changed++
 		after := before
-		l.put(&after, l.in(all))
+		l.put(&after, l.in(&all))
 		taken, restart := Diff(before, after)
 		want := [][]string{{l.key}, nil}
 		if !slices.Contains(live, l.key) {
@@ -155,7 +155,7 @@ func TestEverySettingIsLiveOrNeedsARestart(t *testing.T) {
 			t.Errorf("%s: taken %v, needs a restart %v", l.key, taken, restart)
 		}
 		now, _ := before.WithLive(after)
-		if took := l.in(now) == l.in(after); took != l.reload || (now == before) == l.reload {
+		if took := l.in(&now) == l.in(&after); took != l.reload || (now == before) == l.reload {
 			t.Errorf("%s is marked as live: %v, and was taken: %v", l.key, l.reload, took)
 		}
 		row := lineWith(page(), "| `"+l.key+"` |")

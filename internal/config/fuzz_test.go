@@ -75,12 +75,12 @@ func checkSecretsStayHidden(t *testing.T, c Config) {
 	}
 	open := ""
 	for _, l := range leaves() {
-		if text, is := l.in(c).(string); is {
+		if text, is := l.in(&c).(string); is {
 			open += text + fmt.Sprintf("%q", text)
 		}
 	}
 	for _, l := range leaves() {
-		secret, is := l.in(c).(Secret)
+		secret, is := l.in(&c).(Secret)
 		if is && len(secret.Reveal()) > 12 && strings.Contains(shown, secret.Reveal()) &&
 			!strings.Contains(open, secret.Reveal()) {
 			t.Fatalf("%s shows in %s", l.key, shown)

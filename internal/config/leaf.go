@@ -104,8 +104,8 @@ var leaves = sync.OnceValue(func() []leaf {
 	return slices.Clip(all)
 })
 
-// in gives the setting's value in c.
-func (l leaf) in(c Config) any { return reflect.ValueOf(c).FieldByIndex(l.index).Interface() }
+// in gives the setting's value in c. It takes a pointer, because reflection would copy the whole of c for each setting.
+func (l leaf) in(c *Config) any { return reflect.ValueOf(c).Elem().FieldByIndex(l.index).Interface() }
 
 // put changes the setting in c.
 func (l leaf) put(c *Config, value any) {

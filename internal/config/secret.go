@@ -75,7 +75,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (c Config) Secrets() []string {
 	var all []string
 	for _, l := range leaves() {
-		switch v := l.in(c).(type) {
+		switch v := l.in(&c).(type) {
 		case Secret:
 			all = append(all, v.Reveal())
 		case Providers:

@@ -20,7 +20,7 @@ import (
 // setting by itself; validate checks several together.
 func (c Config) validate() error {
 	for _, l := range leaves() {
-		if err := l.check(l.in(c)); err != nil {
+		if err := l.check(l.in(&c)); err != nil {
 			return err
 		}
 	}
