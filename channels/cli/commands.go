@@ -41,7 +41,7 @@ func localHelp() string {
 		}
 	}
 	fmt.Fprintf(&b, "%-13s %s\n", "@FILE",
-		`in a message: attach the text of that file; @"MY FILE" if its name has spaces`)
+		`in a message: attach that file; @"MY FILE" if its name has spaces`)
 	fmt.Fprintf(&b, "%-13s %s", "Tab", "complete a command or a path")
 	return b.String()
 }

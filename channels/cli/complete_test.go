@@ -98,6 +98,27 @@ func TestHelpListsWhatTheTerminalDoesItself(t *testing.T) {
 	}
 }
 
+func TestAnImageGoesWithTheLetterAsItIs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const png = "\x89PNG\r\n\x1a\n\xff\x00"
+	if err := os.WriteFile("a.png", []byte(png), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLetter("what is @a.png").attach(mention.Reader{})
+	if err != nil || l.attached != "a.png (10 bytes)" {
+		t.Fatalf("%+v: %v", l, err)
+	}
+	d := &fakeDoor{}
+	if err := (courier{door: d}).deliver(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	in := d.seen()[0]
+	if in.Text() != "what is @a.png" || len(in.Parts) != 2 || in.Parts[1].Name != "a.png" || len(in.Files) != 1 ||
+		in.Files[0].Part != 0 || string(in.Files[0].Data) != png {
+		t.Errorf("%+v", in)
+	}
+}
+
 func TestALetterKeepsTheFilesThatItWasGivenFirst(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(text string) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -27,6 +28,18 @@ type letter struct {
 
 	body     string // the text with the files that it attaches; empty: the text alone
 	attached string // names the files, for people
+	enclosed *enclosure
+}
+
+// enclosure are the files of a letter that are no text.
+type enclosure struct {
+	parts []corebot.Part
+	files []channels.Attached
+}
+
+func (e *enclosure) add(f mention.File) {
+	e.parts = append(e.parts, corebot.Part{Type: corebot.PartFile, Name: filepath.Base(f.Name)})
+	e.files = append(e.files, channels.Attached{Part: len(e.files), Data: f.Data})
 }
 
 // attach reads the files that a prompt mentions. A command attaches none, and neither does a letter that has its body.
@@ -41,7 +54,14 @@ func (l letter) attach(files mention.Reader) (letter, error) {
 	}
 	var names []string
 	for _, f := range found {
-		names = append(names, fmt.Sprintf("%s (%d bytes)", f.Name, len(f.Text)))
+		names = append(names, fmt.Sprintf("%s (%d bytes)", f.Name, len(f.Text)+len(f.Data)))
+		if f.Data == nil {
+			continue
+		}
+		if l.enclosed == nil {
+			l.enclosed = &enclosure{}
+		}
+		l.enclosed.add(f)
 	}
 	l.body, l.attached = mention.Attach(l.text, found), strings.Join(names, ", ")
 	return l, nil
@@ -69,6 +89,9 @@ func (c courier) deliver(ctx context.Context, l letter) error {
 		ID: l.id, Channel: Channel, Account: DefaultAccount, Chat: c.opts.Chat,
 		SenderID: c.opts.UserID, SenderName: c.opts.UserName, Parts: corebot.TextPart(cmp.Or(l.body, l.text)),
 		Interactive: c.opts.Interactive,
+	}
+	if l.enclosed != nil {
+		in.Parts, in.Files = append(in.Parts, l.enclosed.parts...), l.enclosed.files
 	}
 	told := false
 	for attempt := 1; ; attempt++ {

@@ -96,6 +96,28 @@ func TestWhatCannotBeAttachedIsSaid(t *testing.T) {
 	}
 }
 
+func TestImagesRecordingsAndDocumentsAreAttachedAsTheyAre(t *testing.T) {
+	png, pdf := "\x89PNG\r\n\x1a\n\x00", "%PDF-1.7\n"+strings.Repeat("x", mention.MaxFile)
+	r := place(t, map[string]string{
+		"a.png": png, "a.pdf": pdf, "a.txt": "text", "large.png": png + strings.Repeat("\x00", mention.MaxBytes),
+		"half.png": png + strings.Repeat("\x00", mention.MaxBytes/2+1), "other.png": png + strings.Repeat("\x00",
+			mention.MaxBytes/2+1), "about": "a page about %PDF-1.7",
+	})
+	files, err := r.Read("look at @a.png and @a.pdf, @a.txt and @about")
+	if err != nil || len(files) != 4 || string(files[0].Data) != png || string(files[1].Data) != pdf ||
+		files[2].Data != nil || files[2].Text != "text" || files[3].Data != nil {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	if text := mention.Attach("look", files); strings.Contains(text, "PNG") || !strings.Contains(text, "\ntext\n") {
+		t.Errorf("the text is %.100q", text)
+	}
+	for _, text := range []string{"@large.png", "@half.png @other.png"} {
+		if _, err := r.Read(text); !errors.Is(err, corebot.ErrTooLarge) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestAMessageAttachesSoManyFiles(t *testing.T) {
 	files := map[string]string{}
 	var text strings.Builder

@@ -1,6 +1,8 @@
 package builtin_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +37,36 @@ func TestAFileThatIsADocumentIsReadAsItsText(t *testing.T) {
 	b.wants(corebot.OutcomeError, "read broken.pdf: it is not a PDF document, or a damaged one", "fs.read",
 		args{"path": "broken.pdf"})
 	b.wants(corebot.OutcomeSuccess, "It begins with %PDX-1.4.", "fs.read", args{"path": "about.md"})
+}
+
+// letterDocx is a text of Office Open XML.
+func letterDocx(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, f := range [][2]string{
+		{"[Content_Types].xml", "<Types/>"},
+		{"word/document.xml", "<w:p><w:r><w:t>Dear Ann,</w:t></w:r></w:p><w:p><w:r><w:t>come.</w:t></w:r></w:p>"},
+	} {
+		w, err := z.Create(f[0])
+		must(t, err)
+		_, err = w.Write([]byte(f[1]))
+		must(t, err)
+	}
+	must(t, z.Close())
+	return b.String()
+}
+
+func TestAnOfficeDocumentIsReadAsItsText(t *testing.T) {
+	b := newBench(t)
+	must(t, b.root.Write("letter.docx", []byte(letterDocx(t))))
+	must(t, b.root.Write("broken.docx", []byte(letterDocx(t)[:100])))
+	b.wants(corebot.OutcomeSuccess, "Dear Ann,\ncome.", "fs.read", args{"path": "letter.docx"})
+	b.wants(corebot.OutcomeSuccess, "[up to byte 4 of 15; go on with offset 4]", "fs.read",
+		args{"path": "letter.docx", "limit": 4})
+	b.wants(corebot.OutcomeSuccess, "come.", "fs.read", args{"path": "letter.docx", "offset": 10})
+	b.wants(corebot.OutcomeError, "read broken.docx: it is not an office document, or a damaged one", "fs.read",
+		args{"path": "broken.docx"})
 }
 
 func TestADocumentOfTheWebIsReadAsItsText(t *testing.T) {

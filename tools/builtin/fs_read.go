@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/corebot/corebot/internal/officetext"
 	"github.com/corebot/corebot/internal/pdftext"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
@@ -28,7 +29,7 @@ type readArgs struct {
 	Limit  int64  `json:"limit,omitempty" jsonschema:"how many bytes to read; 32768 if left out and 48000 at most"`
 }
 
-// Read shows a piece of a text file, or of the text of a PDF document. Without docs documents are not shown.
+// Read shows a piece of a text file, or of the text of a PDF or office document. Without docs documents are not shown.
 func Read(reach *roots.Reach, docs Documents) tools.Tool {
 	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside,
 		func(ctx context.Context, _ tools.Call, a readArgs) (string, error) {
@@ -77,13 +78,14 @@ func show(path string, c rootfs.Chunk) string {
 	return fmt.Sprintf("%s\n[up to byte %d of %d; go on with offset %d]", text, next, c.Size, next)
 }
 
-// Documents gives the text of PDF documents. They can be hostile, so a worker reads them. An error of Text is that of
-// the document, in Corebot's own words.
+// Documents gives the text of PDF and office documents. They can be hostile, so a worker reads them. An error
+// of Text is that of the document, in Corebot's own words.
 type Documents interface {
 	Text(ctx context.Context, pdf []byte) (string, error)
 }
 
 const (
+	headBytes   = 4 << 10  // by which a document is known
 	maxDocument = 16 << 20 // bytes of a document that is read
 	maxText     = 4 << 20  // bytes of its text
 )
@@ -93,6 +95,13 @@ type DocumentsHere struct{}
 
 // Text implements [Documents].
 func (DocumentsHere) Text(_ context.Context, pdf []byte) (string, error) {
+	if officetext.Is(pdf) {
+		d, err := officetext.Read(pdf, maxText)
+		if d.Cut {
+			d.Text += "\n\n[there is more than this]"
+		}
+		return d.Text, err
+	}
 	d, err := pdftext.Read(pdf, maxText)
 	if err != nil {
 		return "", err
@@ -103,17 +112,17 @@ func (DocumentsHere) Text(_ context.Context, pdf []byte) (string, error) {
 	return d.Text, nil
 }
 
-// documentChunk is a piece of the text of a file that is a PDF document. Without documents no file is one.
+// documentChunk is a piece of the text of a file that is a PDF or office document. Without documents no file is one.
 func documentChunk(ctx context.Context, docs Documents, root *rootfs.Root, path string, c rootfs.Chunk, limit int64) (
 	text rootfs.Chunk, is bool, err error,
 ) {
 	head := c
-	if c.Offset > 0 {
-		if head, err = root.ReadChunk(path, 0, 1<<10); err != nil {
+	if c.Offset > 0 || len(c.Data) < headBytes {
+		if head, err = root.ReadChunk(path, 0, headBytes); err != nil {
 			return c, false, err
 		}
 	}
-	if docs == nil || !pdftext.Is(head.Data) {
+	if docs == nil || !pdftext.Is(head.Data) && !officetext.Is(head.Data) {
 		return c, false, nil
 	}
 	data, err := root.ReadFile(path, maxDocument)
