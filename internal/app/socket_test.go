@@ -198,6 +198,7 @@ func TestASocketHasAnIDUnderWayOnce(t *testing.T) {
 		})
 	}
 	send("main", `/tool wait.until {"duration":"1h"}`)
+	readTo(t, conn, "tool_end")
 	send("work", "hello")
 	if _, told := readTo(t, conn, "error"); !strings.Contains(told[len(told)-1].Message, "under way") {
 		t.Fatalf("the id of another chat is answered with %+v", told)

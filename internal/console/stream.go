@@ -34,7 +34,8 @@ type chatStream struct {
 	key   corebot.Key
 	full  bool
 	at    place
-	shown []byte // what the page shows of waiting messages
+	shown []byte // what the page was last told of waiting messages
+	told  bool   // it was told of them: before that, it shows those of the time when it was made
 }
 
 // stream shows a page of a chat what becomes of the chat. Entries and notices come from the database, behind the place
@@ -167,9 +168,9 @@ func (st *chatStream) update() error {
 		return err
 	}
 	text, err := st.c.pages.render("chat", "waiting", waiting)
-	if err != nil || bytes.Equal(text, st.shown) {
+	if err != nil || st.told && bytes.Equal(text, st.shown) {
 		return err
 	}
-	st.shown = text
+	st.shown, st.told = text, true
 	return st.out.send("", "waiting", st.c.opts.Redact(string(text)))
 }
