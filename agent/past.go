@@ -232,13 +232,18 @@ func (r *reading) take(e corebot.HistoryEntry) bool {
 		r.turns = append(r.turns, pastTurn{})
 	}
 	if e.Speaker != corebot.SpeakerTool { // results were marked when they came in
-		e.Parts = corebot.WithText(e.Parts, outside.Text(e.Text()))
+		text := e.Text()
+		if marked := outside.Text(text); marked != text { // seldom
+			e.Parts = corebot.WithText(e.Parts, marked)
+		}
 	}
 	full, short := estimate(e), e
+	brief := full
 	if e.Speaker == corebot.SpeakerTool {
 		short.Parts = corebot.TextPart(shortenResult(e.Text(), shortResult))
+		brief = estimate(short)
 	}
-	r.brief += estimate(short)
+	r.brief += brief
 	if r.whole > r.most && len(short.Text()) < len(e.Text()) {
 		r.last().cut, e = true, short
 	}

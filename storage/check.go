@@ -128,12 +128,12 @@ var (
 		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
 	chatsInFront = &query{strings.Replace(chatsBehind.sql, "id > ? AND ? IN ('', channel) ORDER BY id ",
 		"id < ? AND ? IN ('', channel) ORDER BY id DESC ", 1)}
-	saidBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
+	saidBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + newestEntries}
-	allBefore = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.chat_id = ?
+	allBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) ` + newestEntries}
 	// By the numbers of the rows: an entry can have an earlier place than one that was written before it.
-	entriesSince = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.id > ? AND h.id <= ? AND +h.chat_id = ?
+	entriesSince = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.id > ? AND h.id <= ? AND +h.chat_id = ?
 		ORDER BY h.id LIMIT ? + 0`}
 	newestEntry   = &query{`SELECT COALESCE(MAX(id), 0) FROM history`}
 	newestNotices = &query{`SELECT ` + mailColumns + ` FROM chats c JOIN mailbox m ON m.chat_id = c.id
@@ -230,8 +230,9 @@ func (h *History) chat(ctx context.Context, k corebot.Key) (id int64, known bool
 }
 
 func saidInto(out *[]corebot.Said, k corebot.Key) func(scanner) error {
+	rows := newEntryScan(k)
 	return func(s scanner) error {
-		e, ordinal, err := scanEntry(s, k)
+		e, ordinal, err := rows.row(s)
 		*out = append(*out, corebot.Said{HistoryEntry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
 		return err
 	}

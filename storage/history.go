@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
-	"math"
 	"slices"
 
 	"github.com/corebot/corebot"
@@ -27,17 +25,20 @@ var (
 		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ? LIMIT 1`}
 )
 
+const historyColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
+	h.calls, h.call_id, h.outside, h.message_id, h.at`
+
 // inSession selects the entries of a chat's current session.
-const inSession = `SELECT h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
-	h.calls, h.call_id, h.outside, h.message_id, h.at
+const inSession = `SELECT ` + historyColumns + `
 	FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 	WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? `
 
 // Recent returns the newest entries of a chat's session, oldest first, at most limit.
 func (h *History) Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error) {
 	var out []corebot.HistoryEntry
+	rows := newEntryScan(k)
 	err := h.db.reader.each(ctx, recentHistory, func(s scanner) error {
-		e, _, err := scanEntry(s, k)
+		e, _, err := rows.row(s)
 		out = append(out, e)
 		return err
 	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
@@ -56,36 +57,57 @@ func (l *Ledger) Another(
 	return senderIn(k, other.ID), found, err
 }
 
-func scanEntry(s scanner, k corebot.Key) (e corebot.HistoryEntry, ordinal int64, err error) {
-	var speaker, parts, metadata, calls string
-	var said corebot.Content
-	err = s.Scan(&e.Session, &e.Seq, &ordinal, &speaker, &e.Sender.ID, &e.Name, &said.Text, &parts, &metadata, &calls,
-		&e.CallID,
-		&e.Outside, &e.MessageID, moment{&e.At})
+// entryScan reads rows of the history of one chat. The places for the columns are allocated once for all rows.
+type entryScan struct {
+	key                             corebot.Key
+	e                               corebot.HistoryEntry
+	ordinal                         int64
+	speaker, parts, metadata, calls string
+	said                            corebot.Content
+	into                            [14]any
+}
+
+func newEntryScan(k corebot.Key) *entryScan {
+	r := &entryScan{key: k}
+	e := &r.e
+	r.into = [...]any{
+		&e.Session, &e.Seq, &r.ordinal, &r.speaker, &e.Sender.ID, &e.Name, &r.said.Text, &r.parts, &r.metadata,
+		&r.calls, &e.CallID, &e.Outside, &e.MessageID,
+		moment{&e.At},
+	}
+	return r
+}
+
+// row reads one row.
+func (r *entryScan) row(s scanner) (e corebot.HistoryEntry, ordinal int64, err error) {
+	r.e, r.said.Parts = corebot.HistoryEntry{}, nil
+	if err = s.Scan(r.into[:]...); err != nil {
+		return r.e, r.ordinal, err
+	}
+	r.e.Speaker = corebot.Speaker(r.speaker)
+	if r.e.Speaker == corebot.SpeakerUser || r.e.Sender.ID != "" {
+		r.e.Sender = senderIn(r.key, r.e.Sender.ID)
+	}
+	err = decodeIf(r.parts, &r.said.Parts)
+	if err == nil {
+		err = decodeIf(r.metadata, &r.e.Metadata)
+	}
+	if err == nil {
+		err = decodeIf(r.calls, &r.e.Calls)
+	}
 	if err != nil {
-		return e, ordinal, err
+		return r.e, r.ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
 	}
-	e.Speaker = corebot.Speaker(speaker)
-	if e.Speaker == corebot.SpeakerUser || e.Sender.ID != "" {
-		e.Sender = senderIn(k, e.Sender.ID)
+	r.e.Parts = r.said.All()
+	return r.e, r.ordinal, nil
+}
+
+// decodeIf reads JSON, if there is any.
+func decodeIf(text string, into any) error {
+	if text == "" {
+		return nil
 	}
-	if parts != "" {
-		if err := json.Unmarshal([]byte(parts), &said.Parts); err != nil {
-			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
-		}
-	}
-	e.Parts = said.All()
-	if metadata != "" {
-		if err := json.Unmarshal([]byte(metadata), &e.Metadata); err != nil {
-			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
-		}
-	}
-	if calls != "" {
-		if err := json.Unmarshal([]byte(calls), &e.Calls); err != nil {
-			return e, ordinal, fmt.Errorf("a stored history entry is damaged: %w", err)
-		}
-	}
-	return e, ordinal, nil
+	return json.Unmarshal([]byte(text), into)
 }
 
 // entryRow is an entry encoded for the writer.
@@ -166,94 +188,6 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 }
 
 var (
-	chosen = &query{
-		`SELECT CASE model_session WHEN session THEN model ELSE '' END,
-			CASE think_session WHEN session THEN think ELSE '' END, skills
-			FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
-	}
-	historyPage = &query{inSession +
-		`AND h.rewound = 0 AND h.seq > ? AND (h.seq, h.ordinal) < (?, ?)
-		ORDER BY h.seq DESC, h.ordinal DESC LIMIT ? + 0`}
-)
-
-// pageRows is how many entries are read at once. Most prompts take no more. A page with the largest tool results fits
-// into a few megabytes.
-const pageRows = 50
-
-// Recall returns what a turn finds of its chat, with at most so many undelivered replies. It also returns the session's
-// entries behind the summary, newest first. The first page of entries belongs to the same moment as the rest. Further
-// pages are read on demand, and nothing is held between them. So the caller can range slowly and stop at any entry. An
-// error ends the entries.
-func (h *History) Recall(ctx context.Context, d corebot.Delivery,
-	undelivered int,
-) (r corebot.Recollection, entries iter.Seq2[corebot.HistoryEntry, error], err error) {
-	k := d.Message.Key
-	var newest historyRows
-	err = h.db.reader.view(ctx, func(c *prepared) (err error) {
-		choice := func(s scanner) error {
-			skills := ""
-			err := s.Scan(&r.Model, (*string)(&r.Think), &skills)
-			r.Skills = corebot.ParseSkillChoices(skills)
-			return err
-		}
-		if err := c.each(chosen, choice, keyArgs(k.Acts())...); err != nil {
-			return err
-		}
-		if r.Summary, err = summaryOf(c, k); err != nil {
-			return err
-		}
-		if newest, err = historyBefore(c, k, r.Summary.Through, place{seq: math.MaxInt64}); err != nil {
-			return err
-		}
-		r.Undelivered, err = undeliveredOf(c, d, undelivered)
-		return err
-	})
-	return r, h.from(ctx, k, r.Summary.Through, newest), err
-}
-
-// from returns the entries of a page and of the pages that follow.
-func (h *History) from(ctx context.Context, k corebot.Key, after int64,
-	page historyRows,
-) iter.Seq2[corebot.HistoryEntry, error] {
-	return func(yield func(corebot.HistoryEntry, error) bool) {
-		for {
-			for _, e := range page.entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if len(page.entries) < pageRows {
-				return
-			}
-			err := h.db.reader.use(ctx, func(c *prepared) (err error) {
-				page, err = historyBefore(c, k, after, page.last)
-				return err
-			})
-			if err != nil {
-				yield(corebot.HistoryEntry{}, err)
-				return
-			}
-		}
-	}
-}
-
-// historyRows are entries, newest first.
-type historyRows struct {
-	entries []corebot.HistoryEntry
-	last    place // the place of the oldest of the entries
-}
-
-// historyBefore reads the newest entries before a place in the history and behind a place in the lane.
-func historyBefore(c *prepared, k corebot.Key, after int64, before place) (rows historyRows, err error) {
-	err = c.each(historyPage, func(s scanner) error {
-		e, ordinal, err := scanEntry(s, k)
-		rows.entries, rows.last = append(rows.entries, e), place{e.Session, e.Seq, ordinal}
-		return err
-	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, after, before.seq, before.ordinal, pageRows)
-	return rows, err
-}
-
-var (
 	selectSummary = &query{`SELECT ` + summaryColumns + ` FROM summaries s
 		JOIN chats c ON c.id = s.chat_id AND c.session = s.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
@@ -290,15 +224,7 @@ func (h *History) Summaries(ctx context.Context, k corebot.Key, r corebot.Summar
 
 // Summary returns the summary of a chat's session; the zero Summary if there is none.
 func (h *History) Summary(ctx context.Context, k corebot.Key) (s corebot.Summary, err error) {
-	err = h.db.reader.use(ctx, func(c *prepared) (err error) {
-		s, err = summaryOf(c, k)
-		return err
-	})
-	return s, err
-}
-
-func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
-	err = c.each(selectSummary, func(row scanner) (err error) {
+	err = h.db.reader.each(ctx, selectSummary, func(row scanner) (err error) {
 		s, err = scanSummary(row, k)
 		return err
 	}, keyArgs(k)...)
@@ -308,10 +234,15 @@ func summaryOf(c *prepared, k corebot.Key) (s corebot.Summary, err error) {
 func scanSummary(row scanner, k corebot.Key) (s corebot.Summary, err error) {
 	err = row.Scan(&s.Session, &s.Through, &s.Text, &s.Model, moment{&s.At}, &s.Sender.ID, &s.Others, &s.Outside,
 		moment{&s.From}, moment{&s.To})
+	named(&s, k)
+	return s, err
+}
+
+// named makes a principal of the stored sender of a summary.
+func named(s *corebot.Summary, k corebot.Key) {
 	if s.Through > 0 && s.Sender.ID != "" {
 		s.Sender = senderIn(k, s.Sender.ID)
 	}
-	return s, err
 }
 
 // Summarize stores a summary of a chat's session and the step that made it, in one commit: a crash leaves both or

@@ -72,6 +72,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"listDead": listDead, "openReplay": openReplay,
 		"selectChat": selectChat, "newSession": newSession, "recentHistory": recentHistory,
 		"anotherInSession": anotherInSession, "historyPage": historyPage, "selectSummary": selectSummary,
+		"recalled": recalled, "chosen": chosen,
 		"selectAdmission":  selectAdmission,
 		"livesByMessageID": livesByMessageID, "lifeByRow": lifeByRow, "livesByCause": livesByCause,
 		"selectStore":   selectStore,

@@ -21,9 +21,6 @@ import (
 // searched is how much of an entry a search can find: its beginning, in bytes.
 const searched = 64 << 10
 
-const foundColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,
-	h.calls, h.call_id, h.outside, h.message_id, h.at`
-
 // saidAloud selects the entries that a search finds: what people and the agent said. Results of tools are left out,
 // because a search would find the results of earlier searches again and again.
 const saidAloud = `h.speaker IN ('user', 'assistant') AND h.text <> ''`
@@ -34,14 +31,14 @@ var (
 	}
 	indexed = &query{`SELECT through FROM history_indexed WHERE id = 1`}
 	// The entries that are not indexed yet, newest first.
-	unindexed = &query{`SELECT ` + foundColumns + ` FROM history h WHERE h.id > ? AND +h.chat_id = ? AND ` + saidAloud +
-		` ORDER BY h.id DESC`}
+	unindexed = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.id > ? AND +h.chat_id = ? AND ` +
+		saidAloud + ` ORDER BY h.id DESC`}
 	// The chat is a part of every term. The second condition on the chat is a second wall.
 	searchNewest = &query{searchIndex + `ORDER BY f.rowid DESC LIMIT ? + 0`}
 	searchBest   = &query{searchIndex + `ORDER BY f.rank, f.rowid DESC LIMIT ? + 0`}
 )
 
-const searchIndex = `SELECT ` + foundColumns +
+const searchIndex = `SELECT ` + historyColumns +
 	` FROM history_terms f JOIN history h ON h.id = f.rowid WHERE history_terms MATCH ? AND h.chat_id = ? `
 
 // Search finds entries of a chat, in all its sessions. It returns the newest entries that have all phrases of a query,
@@ -146,11 +143,12 @@ func (s *search) index(ctx context.Context, q *query, expression string, limit i
 }
 
 func (s *search) read(ctx context.Context, q *query, take func(hit), args ...any) error {
+	rows := newEntryScan(s.key)
 	return s.db.reader.each(ctx, q, func(row scanner) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		e, ordinal, err := scanEntry(row, s.key)
+		e, ordinal, err := rows.row(row)
 		take(hit{HistoryEntry: e, place: place{e.Session, e.Seq, ordinal}})
 		return err
 	}, args...)

@@ -95,3 +95,26 @@ func BenchmarkIndex(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRecallOfAChat recalls a chat of 20 entries, as each turn does.
+func BenchmarkRecallOfAChat(b *testing.B) {
+	db := openTest(b, b.TempDir())
+	for i := range 5 {
+		dialogue(b, db, "a", fmt.Sprint(i), "Where is the parcel?", "It waits at the office of the district.")
+	}
+	history := NewHistory(db)
+	d := corebot.Delivery{Message: corebot.Message{Key: testKey("a")}, ClaimedAt: time.Now()}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, entries, err := history.Recall(b.Context(), d, 5)
+		must(b, err)
+		n := 0
+		for _, err := range entries {
+			must(b, err)
+			n++
+		}
+		if n != 20 {
+			b.Fatal(n)
+		}
+	}
+}

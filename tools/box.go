@@ -128,12 +128,13 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 	if err != nil {
 		return nil, err
 	}
+	request := policy.Request{
+		Role: role, Everywhere: everywhere, Principal: who.Principal, Others: who.Others, Key: who.Key,
+		Entry: who.Entry, Tools: who.Tools,
+	}
 	return b.registry.Offer(func(t Tool) bool {
-		return b.policy.Visible(policy.Request{
-			Tool: t.name, Privileged: t.traits.Has(Privileged), Role: role, Everywhere: everywhere,
-			Principal: who.Principal, Others: who.Others, Key: who.Key,
-			Entry: who.Entry, Tools: who.Tools,
-		})
+		request.Tool, request.Privileged = t.name, t.traits.Has(Privileged)
+		return b.policy.Visible(request)
 	}), nil
 }
 
