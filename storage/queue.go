@@ -237,6 +237,17 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		r, _, err := duplicateTx(t, p, l)
 		return r, err
 	}
+	return placeTx(t, p, l, life, arrival{pulled, later, edits}, lim)
+}
+
+// arrival is what was found out about a message before its life began.
+type arrival struct {
+	pulled, later bool
+	edits         *editing // nil: it edits none
+}
+
+// placeTx puts a message whose life has begun where it belongs.
+func placeTx(t *tx, p *parcel, l lane, life int64, a arrival, lim corebot.Limits) (corebot.Receipt, error) {
 	r := corebot.Receipt{Life: life}
 	if l.detached != 0 {
 		if told, err := spokenTx(t, p, &l, life); told || err != nil {
@@ -244,13 +255,13 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		}
 	}
 	switch {
-	case pulled:
+	case a.pulled:
 		return r, deliverTx(t, p, l)
-	case edits != nil:
-		return r, edits.applyTx(t, p, l, life, lim)
+	case a.edits != nil:
+		return r, a.edits.applyTx(t, p, l, life, lim)
 	case p.Kind == corebot.KindHeard:
 		return r, hearTx(t, p, l, life)
-	case later:
+	case a.later:
 		t.waiting.begins(p, life, lim)
 		return r, deferNewTx(t, p, l, life)
 	}

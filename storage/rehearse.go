@@ -97,6 +97,22 @@ func (w *writer) forgetPages() {
 
 // rehearseTx does what one message does on its way.
 func rehearseTx(t *tx) error {
+	for _, step := range rehearsalOf(t) {
+		if err := step.run(); err != nil {
+			return fmt.Errorf("the store cannot %s: %w", step.name, classify(err))
+		}
+	}
+	return nil
+}
+
+// rehearsalStep is a part of that way, named as an error names it.
+type rehearsalStep struct {
+	name string
+	run  func() error
+}
+
+// rehearsalOf is the way of one message: each step works on what the steps before it have left.
+func rehearsalOf(t *tx) []rehearsalStep {
 	who := corebot.Principal{Channel: rehearsed.Channel, ID: "rehearsal"}
 	said := corebot.TextPart("rehearsal")
 	in := corebot.Message{
@@ -115,10 +131,7 @@ func rehearseTx(t *tx) error {
 		}
 		return err
 	}
-	for _, step := range []struct {
-		name string
-		run  func() error
-	}{
+	return []rehearsalStep{
 		{"accept a message", func() error { return publish(in) }},
 		{"find waiting messages", func() error {
 			_, err := readyLanesTx(t, corebot.InboundPool, 1)
@@ -157,21 +170,13 @@ func rehearseTx(t *tx) error {
 			_, err := t.exec(touchStore)
 			return err
 		}},
-	} {
-		if err := step.run(); err != nil {
-			return fmt.Errorf("the store cannot %s: %w", step.name, classify(err))
-		}
 	}
-	return nil
 }
 
 // rehearseReading reads what a turn reads before it begins.
 func (db *DB) rehearseReading(ctx context.Context) error {
 	k := rehearsed
-	for _, step := range []struct {
-		name string
-		run  func() error
-	}{
+	for _, step := range []rehearsalStep{
 		{"read the roles", func() error {
 			return db.reader.each(ctx, selectRoles,
 				func(scanner) error { return nil })
