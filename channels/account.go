@@ -3,13 +3,13 @@ package channels
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/internal/watchdog"
 )
 
@@ -182,7 +182,7 @@ func (s *Supervisor) Status() []Status {
 	for i, e := range s.entries {
 		all[i] = e.status()
 	}
-	slices.SortFunc(all, func(a, b Status) int {
+	sorted.By(all, func(a, b Status) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Name, b.Name))
 	})

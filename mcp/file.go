@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/owned"
+	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/internal/strictjson"
 )
 
@@ -123,7 +123,7 @@ func (r *entryReader) servers(n *node) (f File, err error) {
 		}
 		f.Servers = append(f.Servers, s)
 	}
-	slices.SortFunc(f.Servers, func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
+	sorted.By(f.Servers, func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
 	return f, nil
 }
 

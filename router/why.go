@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // Lives returns the lives of a chat's messages.
@@ -163,7 +163,7 @@ func (r *Router) happenings(l corebot.Life, admin bool) []happening {
 		add(r.PublishedAt, "%s written", r.Kind)
 		add(r.EndedAt, "%s %s", r.Kind, r.End)
 	}
-	slices.SortStableFunc(all, func(a, b happening) int { return a.at.Compare(b.at) })
+	sorted.By(all, func(a, b happening) int { return a.at.Compare(b.at) })
 	return all
 }
 

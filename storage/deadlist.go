@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 const deadWhat = `SELECT m.id, l.direction, l.agent, l.channel, l.account, l.chat, l.thread, m.message_id,
@@ -230,7 +231,7 @@ func (l *DeadLetters) Count(ctx context.Context, f corebot.DeadLetterFilter, by 
 	for _, c := range groups {
 		all.Groups = append(all.Groups, *c)
 	}
-	slices.SortFunc(all.Groups, func(a, b corebot.DeadCount) int {
+	sorted.By(all.Groups, func(a, b corebot.DeadCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.LastID, a.LastID))
 	})
 	return all, err

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/internal/terms"
 )
 
@@ -231,7 +232,7 @@ func (f *Facts) Recall(ctx context.Context, k corebot.Key, text string, limit in
 			return err
 		}, string(list))
 	})
-	slices.SortFunc(found, func(a, b corebot.Fact) int { return cmp.Compare(b.ID, a.ID) })
+	sorted.By(found, func(a, b corebot.Fact) int { return cmp.Compare(b.ID, a.ID) })
 	return found, err
 }
 

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // flows tracks the principals for fair claims: each has lanes that run, and lanes that are held back to let others go
@@ -330,7 +330,7 @@ func (w *writer) recall(opts corebot.ClaimOptions) {
 		w.forgetPages()
 		w.db.log.Warn().Err(classify(err)).Msg("how fast senders were before could not be read: their rates begin anew")
 	}
-	slices.SortFunc(turns, func(a, b turn) int { return int(a.at - b.at) })
+	sorted.By(turns, func(a, b turn) int { return int(a.at - b.at) })
 	for _, t := range turns {
 		w.flows.begun.take(t.whose, time.UnixMilli(min(t.at, now.UnixMilli())), rate)
 	}

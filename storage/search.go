@@ -15,6 +15,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/internal/terms"
 )
 
@@ -156,7 +157,7 @@ func (s *search) read(ctx context.Context, q *query, take func(hit), args ...any
 
 // best sorts hits, removes duplicates and keeps the first ones.
 func best(hits []hit, order func(a, b hit) int, limit int) []hit {
-	slices.SortFunc(hits, order)
+	sorted.By(hits, order)
 	hits = slices.CompactFunc(hits, func(a, b hit) bool { return a.place == b.place })
 	return hits[:min(len(hits), limit)]
 }

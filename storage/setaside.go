@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // If the head of a lane cannot be read, because a page of the file is damaged or a row is missing, the lane is set
@@ -196,7 +196,7 @@ func (a *aside) all() (all []Aside) {
 	for _, l := range a.lanes {
 		all = append(all, *l)
 	}
-	slices.SortFunc(all, func(x, y Aside) int { return cmp.Compare(x.Lane, y.Lane) })
+	sorted.By(all, func(x, y Aside) int { return cmp.Compare(x.Lane, y.Lane) })
 	return all
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 const (
@@ -84,7 +85,7 @@ func (f *Files) trim(dir string) error {
 func (f *Files) newestFirst(dir string) ([]rootfs.Entry, error) {
 	entries, _, err := f.root.List(dir, "", artifactsSeen)
 	entries = slices.DeleteFunc(entries, func(e rootfs.Entry) bool { return e.Dir })
-	slices.SortFunc(entries, func(a, b rootfs.Entry) int {
+	sorted.By(entries, func(a, b rootfs.Entry) int {
 		return cmp.Or(b.ModTime.Compare(a.ModTime), cmp.Compare(a.Name, b.Name))
 	})
 	return entries, err
@@ -118,7 +119,7 @@ func (f *Files) makeRoom(ctx context.Context, u *fileUse, who corebot.Caller, bu
 		return false
 	}
 	all = slices.DeleteFunc(all, func(k kept) bool { return k.chat == who.Key && k.Name == but })
-	slices.SortStableFunc(all, func(a, b kept) int { return b.ModTime.Compare(a.ModTime) })
+	sorted.By(all, func(a, b kept) int { return b.ModTime.Compare(a.ModTime) })
 	bytes, count, from := full.OverBytes, full.OverCount, len(all)
 	for from > 0 && (bytes > 0 || count > 0) {
 		from--

@@ -17,6 +17,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -64,7 +65,7 @@ func (r *Registry) Replace(guests ...Tool) error {
 		next.byName[t.name] = t
 		next.encode(t.name)
 	}
-	slices.SortFunc(next.sorted, func(a, b Tool) int { return cmp.Compare(a.name, b.name) })
+	sorted.By(next.sorted, func(a, b Tool) int { return cmp.Compare(a.name, b.name) })
 	r.now.Store(next)
 	return nil
 }

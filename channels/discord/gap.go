@@ -3,10 +3,11 @@ package discord
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 func (c *Channel) page(ctx context.Context, channel, after string) ([]message, error) {
 	found, err := call[[]message](ctx, &c.client, get("channels", channel, "messages").with("after", after).
 		with("limit", strconv.Itoa(pageMessages)))
-	slices.SortStableFunc(found, func(a, b message) int {
+	sorted.By(found, func(a, b message) int {
 		return int(min(max(int64(number(a.ID)-number(b.ID)), -1), 1)) //nolint:gosec // 63 bits
 	})
 	return found, err

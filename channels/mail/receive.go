@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 const (
@@ -242,7 +243,7 @@ func (c *Channel) fetch(m *mailbox, uids []imap.UID) (all []fetched, err error) 
 	default:
 		return nil, fmt.Errorf("fetch mail: %w", err)
 	}
-	slices.SortFunc(all, func(a, b fetched) int { return int(int64(a.uid) - int64(b.uid)) })
+	sorted.By(all, func(a, b fetched) int { return int(int64(a.uid) - int64(b.uid)) })
 	return all, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 const (
@@ -156,7 +156,7 @@ func (r *receiver) fillChannel(ctx context.Context, channel, since string) error
 			return err
 		}
 	}
-	slices.SortStableFunc(found, func(a, b message) int { return strings.Compare(padded(a.TS), padded(b.TS)) })
+	sorted.By(found, func(a, b message) int { return strings.Compare(padded(a.TS), padded(b.TS)) })
 	var batch []channels.Incoming
 	for _, m := range found {
 		if in, means := r.message(ctx, r.me, channel, m); means {

@@ -15,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 func newChats(s *shell) *cobra.Command {
@@ -379,7 +380,7 @@ func (s *shell) talks(cmd *cobra.Command, agent string) (found []talked, err err
 		}
 		found = append(found, t)
 	}
-	slices.SortStableFunc(found, func(a, b talked) int { return b.at.Compare(a.at) })
+	sorted.By(found, func(a, b talked) int { return b.at.Compare(a.at) })
 	return found, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 func newWhy(s *shell) *cobra.Command {
@@ -137,7 +137,7 @@ func eventsOf(l corebot.Life) []event {
 		add(r.PublishedAt, "%s %s enqueued%s", r.Kind, printable(r.MessageID), now)
 		add(r.EndedAt, "%s %s %s", r.Kind, printable(r.MessageID), detail(string(r.End), r.LastError))
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	sorted.By(events, func(a, b event) int { return a.at.Compare(b.at) })
 	return events
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // Found is a backup in a directory of backups. Its manifest has no list of files.
@@ -40,7 +41,7 @@ func List(dir string) (all []Found, err error) {
 			all = append(all, Found{filepath.Join(dir, e.Name()), m})
 		}
 	}
-	slices.SortFunc(all, func(a, b Found) int {
+	sorted.By(all, func(a, b Found) int {
 		return cmp.Or(b.MadeAt.Compare(a.MadeAt), cmp.Compare(b.Path, a.Path))
 	})
 	return all, nil

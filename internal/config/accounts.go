@@ -12,6 +12,7 @@ import (
 	"unique"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // Network is a kind of channel whose accounts have settings of their own, under channels.KIND.ACCOUNT. Standard is a
@@ -221,7 +222,7 @@ func (e *Explanation) resolveAccounts(s *settings, r *resolver) (err error) {
 		}
 		all = append(all, stored)
 	}
-	slices.SortFunc(all, func(a, b storedAccount) int {
+	sorted.By(all, func(a, b storedAccount) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	e.Config.Accounts, err = newAccounts(all)

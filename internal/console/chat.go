@@ -20,6 +20,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/linediff"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // entry is one thing that was said, called or told in a chat, as a page shows it.
@@ -193,7 +194,7 @@ func (c *Console) entries(ctx context.Context, s *operate.Service, k corebot.Key
 			MessageID: p.InReplyTo, Text: clip(shownText, p.Text()),
 		})
 	}
-	slices.SortStableFunc(all, func(a, b entry) int { return a.At.Compare(b.At) })
+	sorted.By(all, func(a, b entry) int { return a.At.Compare(b.At) })
 	return all, nil
 }
 

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 type costData struct {
@@ -66,7 +66,7 @@ func (c *Console) cost(v *visit) error {
 		}
 	}
 	d.Days, d.Chats, d.Models = costOf(sums[0]), costOf(sums[1]), costOf(sums[2])
-	slices.SortFunc(d.Days, func(a, b costRow) int { return cmp.Compare(b.Name, a.Name) })
+	sorted.By(d.Days, func(a, b costRow) int { return cmp.Compare(b.Name, a.Name) })
 	return v.show(page{Name: "cost", Title: "Cost", Data: d})
 }
 
@@ -75,7 +75,7 @@ func costOf(sums map[string]corebot.Use) (rows []costRow) {
 	for name, use := range sums {
 		rows = append(rows, costRow{Name: name, Use: use})
 	}
-	slices.SortFunc(rows, func(a, b costRow) int {
+	sorted.By(rows, func(a, b costRow) int {
 		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Tokens(), a.Tokens()), cmp.Compare(a.Name, b.Name))
 	})
 	if len(rows) > pageRows {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 type chatsData struct {
@@ -233,7 +234,7 @@ func (c *Console) tasks(v *visit) error {
 			}
 		}
 	}
-	slices.SortFunc(due, func(a, b taskDue) int { return a.At.Compare(b.At) })
+	sorted.By(due, func(a, b taskDue) int { return a.At.Compare(b.At) })
 	for _, run := range due {
 		day := run.At.Format("Monday, 2 January")
 		if len(d.Days) == 0 || d.Days[len(d.Days)-1].Day != day {

@@ -51,6 +51,7 @@ import (
 	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // Store is what event files need of the tasks.
@@ -289,7 +290,7 @@ func (d *Directory) list() (files []found, err error) {
 		}
 		files = append(files, found{e.Name(), identityOf(info), info})
 	}
-	slices.SortFunc(files, func(a, b found) int {
+	sorted.By(files, func(a, b found) int {
 		return cmp.Or(a.is.written.Compare(b.is.written), strings.Compare(a.name, b.name))
 	})
 	return files, err

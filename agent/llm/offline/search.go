@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // passage is one line of the context and where it comes from.
@@ -113,7 +114,7 @@ func search(question string, passages []passage) []passage {
 			hits = append(hits, h)
 		}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
+	sorted.By(hits, func(a, b hit) int { return cmp.Compare(b.score, a.score) })
 	var best []passage
 	for _, h := range hits {
 		repeated := slices.ContainsFunc(best, func(p passage) bool { return p.text == h.text })

@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/linediff"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // noteFile is the note in the directory of an installed skill. It is written with the skill, so the two never disagree.
@@ -191,7 +192,7 @@ func Compare(old, fresh []File) (all []Change) {
 	for path := range was {
 		all = append(all, Change{Path: path, Word: "gone"})
 	}
-	slices.SortFunc(all, func(a, b Change) int {
+	sorted.By(all, func(a, b Change) int {
 		if a.Path < b.Path {
 			return -1
 		}

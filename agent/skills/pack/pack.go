@@ -18,12 +18,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 const (
@@ -94,7 +94,7 @@ func find(src source) (all []Candidate, err error) {
 		all = append(all, c)
 		return nil
 	})
-	slices.SortFunc(all, func(a, b Candidate) int { return strings.Compare(a.Dir, b.Dir) })
+	sorted.By(all, func(a, b Candidate) int { return strings.Compare(a.Dir, b.Dir) })
 	return all, err
 }
 
@@ -189,7 +189,7 @@ func read(src source, dir string) (files []File, err error) {
 		files = append(files, File{clean, data})
 		return nil
 	})
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	sorted.By(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return files, err
 }
 
