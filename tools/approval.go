@@ -59,12 +59,12 @@ type Named struct {
 // all that is there. The call's result is untrusted if its directory has anything in it before or after it ran, or if
 // any of its files is untrusted. The traits of the tool do not change that.
 func Names[A any](named func(Call, A) Named) Option[A] {
-	return func(s *spec[A]) { s.named = named }
+	return func(s *spec) { s.named = untyped(named) }
 }
 
 // Trusted says of a tool with the trait Outside which calls of it return only what the operator wrote.
 func Trusted[A any](trusted func(Call, A) bool) Option[A] {
-	return func(s *spec[A]) { s.trusted = trusted }
+	return func(s *spec) { s.trusted = untyped(trusted) }
 }
 
 // decided asks for an approval of an allowed call where policy wants one. It denies a call whose answer has an earlier

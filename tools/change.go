@@ -62,7 +62,7 @@ func (j *job) after(c Change, path string, f *forecast) (all map[string]version,
 
 // Changes tells which file a call changes, and how. The write itself must check [Call.Unchanged].
 func Changes[A any](change func(Call, A) Change) Option[A] {
-	return func(s *spec[A]) { s.change = change }
+	return func(s *spec) { s.change = untyped(change) }
 }
 
 // MaxApproved is the largest file that an approved call replaces: it is read right before.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -261,30 +262,34 @@ type decoder[A any] struct {
 }
 
 func newDecoder[A any]() (decoder[A], error) {
-	r, raw, err := resolved[A]()
+	r, raw, err := resolved(reflect.TypeFor[A]())
 	if err != nil {
 		return decoder[A]{}, err
 	}
 	return decoder[A]{schema: raw, resolved: r}, nil
 }
 
-// decode takes no text at all for an empty object: that is how some models call a tool without arguments.
 func (d decoder[A]) decode(raw json.RawMessage) (args A, err error) {
+	err = decodeInto(&args, raw, d.resolved)
+	return args, err
+}
+
+// decodeInto takes no text at all for an empty object: that is how some models call a tool without arguments.
+func decodeInto(args any, raw json.RawMessage, checker *jsonschema.Resolved) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = json.RawMessage("{}")
 	}
 	if err := wellFormed(raw); err != nil {
-		return args, err
+		return err
 	}
 	var loose any
 	if err := json.Unmarshal(raw, &loose); err != nil {
-		return args, err
+		return err
 	}
-	if err := d.resolved.Validate(loose); err != nil {
-		return args, err
+	if err := checker.Validate(loose); err != nil {
+		return err
 	}
-	err = json.Unmarshal(raw, &args)
-	return args, err
+	return json.Unmarshal(raw, args)
 }
 
 // wellFormed checks what a schema cannot see: size, encoding, depth, doubled fields, and that there is one document

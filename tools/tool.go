@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -131,62 +132,68 @@ type output struct {
 	attach *corebot.Part
 }
 
-// spec is what options set.
-type spec[A any] struct {
+// spec is what options set, with the decoded arguments as the second parameter of each function.
+type spec struct {
 	timeout time.Duration
-	target  func(Call, A) policy.Target
-	named   func(Call, A) Named
-	trusted func(Call, A) bool
-	change  func(Call, A) Change
-	goes    func(Call, A) []string
-	runs    func(Call, A) []string
-	able    func(Call, A) error
-	words   func(Call, A) []string
+	target  func(Call, any) policy.Target
+	named   func(Call, any) Named
+	trusted func(Call, any) bool
+	change  func(Call, any) Change
+	goes    func(Call, any) []string
+	runs    func(Call, any) []string
+	able    func(Call, any) error
+	words   func(Call, any) []string
 
-	contained func(Call, A) bool
+	contained func(Call, any) bool
 }
 
 // Option refines a tool of arguments A.
-type Option[A any] func(*spec[A])
+type Option[A any] func(*spec)
+
+// untyped is a function of a tool whose arguments are A, as one of any tool. The compiler makes all that is generic
+// anew for each of some fifty tools. So little is: this, and the decoding.
+func untyped[A, R any](f func(Call, A) R) func(Call, any) R {
+	return func(c Call, args any) R { return f(c, args.(A)) }
+}
 
 // Touches tells policy what a call touches, from its arguments. Without it a call touches nothing, which the rules of
 // most tools deny.
 func Touches[A any](target func(Call, A) policy.Target) Option[A] {
-	return func(s *spec[A]) { s.target = target }
+	return func(s *spec) { s.target = untyped(target) }
 }
 
 // OwnWords gives results of a tool with the trait Outside that are Corebot's own text, such as that there is nothing. A
 // result that is one of them has nothing that others wrote.
 func OwnWords[A any](words func(Call, A) []string) Option[A] {
-	return func(s *spec[A]) { s.words = words }
+	return func(s *spec) { s.words = untyped(words) }
 }
 
 // GoesTo says of a tool with the trait Egress to which addresses a call goes. All that the call can carry out must be
 // in these addresses. A tool that does not say so goes to addresses that nobody knows.
 func GoesTo[A any](goes func(Call, A) []string) Option[A] {
-	return func(s *spec[A]) { s.goes = goes }
+	return func(s *spec) { s.goes = untyped(goes) }
 }
 
 // Runs tells which program a call runs, with its arguments. An approval can be bound to it. A tool whose programs reach
 // the network must have the trait Egress: then nothing that is bound lets them run in a tainted turn.
 func Runs[A any](runs func(Call, A) []string) Option[A] {
-	return func(s *spec[A]) { s.runs = runs }
+	return func(s *spec) { s.runs = untyped(runs) }
 }
 
 // Able says why a call cannot run, as far as its arguments alone tell. Nobody is asked to approve such a call.
 func Able[A any](able func(Call, A) error) Option[A] {
-	return func(s *spec[A]) { s.able = able }
+	return func(s *spec) { s.able = untyped(able) }
 }
 
 // Contained says which calls of a tool change nothing but the files of their own chat and carry nothing out of it,
 // whatever their arguments do. Such a call runs in a tainted turn without an approval.
 func Contained[A any](contained func(Call, A) bool) Option[A] {
-	return func(s *spec[A]) { s.contained = contained }
+	return func(s *spec) { s.contained = untyped(contained) }
 }
 
 // Timeout replaces the box's limit on how long one call may take.
 func Timeout[A any](d time.Duration) Option[A] {
-	return func(s *spec[A]) { s.timeout = d }
+	return func(s *spec) { s.timeout = d }
 }
 
 // New makes a tool of a typed function. A is a struct; its json and jsonschema tags become the schema of the arguments,
@@ -265,30 +272,43 @@ func NewWaiting[A any](name, doc string, traits Traits, fn WaitFunc[A], opts ...
 func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Call, A) (output, error),
 	opts []Option[A],
 ) Tool {
-	s := spec[A]{
-		target:  func(Call, A) policy.Target { return policy.Target{} },
-		named:   func(Call, A) Named { return Named{} },
-		trusted: func(Call, A) bool { return false },
-		change:  func(Call, A) Change { return Change{} },
-		goes:    func(Call, A) []string { return nil },
-		runs:    func(Call, A) []string { return nil },
-		able:    func(Call, A) error { return nil },
-		words:   func(Call, A) []string { return nil },
-
-		contained: func(Call, A) bool { return false },
-	}
+	s := noSpec()
 	for _, o := range opts {
 		o(&s)
 	}
-	t := Tool{name: name, doc: strings.TrimSpace(doc), traits: traits, timeout: s.timeout}
 	d, err := newDecoder[A]()
+	return s.tool(Tool{name: name, doc: strings.TrimSpace(doc), traits: traits, schema: d.schema}, err,
+		func(raw json.RawMessage) (any, error) { return d.decode(raw) },
+		func(ctx context.Context, c Call, args any) (output, error) { return fn(ctx, c, args.(A)) })
+}
+
+// noSpec is of a tool without options.
+func noSpec() spec {
+	return spec{
+		target:  func(Call, any) policy.Target { return policy.Target{} },
+		named:   func(Call, any) Named { return Named{} },
+		trusted: func(Call, any) bool { return false },
+		change:  func(Call, any) Change { return Change{} },
+		goes:    func(Call, any) []string { return nil },
+		runs:    func(Call, any) []string { return nil },
+		able:    func(Call, any) error { return nil },
+		words:   func(Call, any) []string { return nil },
+
+		contained: func(Call, any) bool { return false },
+	}
+}
+
+// tool adds to t how its arguments are decoded and what its calls do. err says that its arguments have no schema.
+func (s spec) tool(t Tool, err error, decode func(json.RawMessage) (any, error),
+	run func(context.Context, Call, any) (output, error),
+) Tool {
+	t.timeout = s.timeout
 	if err != nil {
-		t.err = fmt.Errorf("tool %s: %w", name, err)
+		t.err = fmt.Errorf("tool %s: %w", t.name, err)
 		return t
 	}
-	t.schema = d.schema
 	t.bind = func(raw json.RawMessage) (bound, error) {
-		args, err := d.decode(raw)
+		args, err := decode(raw)
 		if err != nil {
 			return bound{}, err
 		}
@@ -303,7 +323,7 @@ func newTool[A any](name, doc string, traits Traits, fn func(context.Context, Ca
 			words:   func(c Call) []string { return s.words(c, args) },
 
 			contained: func(c Call) bool { return s.contained(c, args) },
-			run:       func(ctx context.Context, c Call) (output, error) { return fn(ctx, c, args) },
+			run:       func(ctx context.Context, c Call) (output, error) { return run(ctx, c, args) },
 		}, nil
 	}
 	return t
@@ -344,9 +364,9 @@ func (t Tool) validate(names *regexp.Regexp) error {
 	return nil
 }
 
-// resolved is a schema that is ready to validate with, and its bytes.
-func resolved[A any]() (*jsonschema.Resolved, json.RawMessage, error) {
-	s, err := jsonschema.For[A](nil)
+// resolved is the schema of a type, ready to validate with, and its bytes.
+func resolved(args reflect.Type) (*jsonschema.Resolved, json.RawMessage, error) {
+	s, err := jsonschema.ForType(args, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a schema: %w", err)
 	}
