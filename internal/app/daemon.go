@@ -63,25 +63,27 @@ func (a *App) Caller() control.Caller { return a.operations() }
 // live in other processes.
 func (a *App) operations() control.Operations {
 	ops := operate.Operations(a.service, false)
-	send.Bind(ops, a.acceptFrom)
-	TerminalLife.Bind(ops, func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
+	operate.Bind(send, ops, a.acceptFrom)
+	operate.Bind(TerminalLife, ops, func(ctx context.Context, m TerminalMessage) (corebot.Life, error) {
 		return storage.NewLives(a.Store).InChat(ctx, a.terminalKey(m.Agent, m.Chat), m.ID, corebot.Principal{})
 	})
-	TerminalOutput.Bind(ops, a.terminalOutput)
-	AttachTerminal.Bind(ops, func(ctx context.Context, t Terminal) (operate.Done, error) {
+	operate.Bind(TerminalOutput, ops, a.terminalOutput)
+	operate.Bind(AttachTerminal, ops, func(ctx context.Context, t Terminal) (operate.Done, error) {
 		return operate.Done{Changed: 1}, a.terminals.Attach(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Again)
 	})
-	FetchTerminal.Bind(ops, func(ctx context.Context, t Terminal) (cli.Fetched, error) {
+	operate.Bind(FetchTerminal, ops, func(ctx context.Context, t Terminal) (cli.Fetched, error) {
 		ctx, cancel := control.UntilStop(ctx)
 		defer cancel()
 		return a.terminals.Fetch(ctx, a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 	})
-	DetachTerminal.Bind(ops, func(_ context.Context, t Terminal) (operate.Done, error) {
+	operate.Bind(DetachTerminal, ops, func(_ context.Context, t Terminal) (operate.Done, error) {
 		a.terminals.Detach(a.terminalKey(t.Agent, t.Chat), t.Session, t.Shown)
 		return operate.Done{Changed: 1}, nil
 	})
-	clientTools.Bind(ops, func(ctx context.Context, _ struct{}) ([]serve.Tool, error) { return a.clients.Tools(ctx) })
-	clientCall.Bind(ops, func(ctx context.Context, c serve.Call) (serve.Result,
+	operate.Bind(clientTools, ops, func(ctx context.Context, _ struct{}) ([]serve.Tool, error) {
+		return a.clients.Tools(ctx)
+	})
+	operate.Bind(clientCall, ops, func(ctx context.Context, c serve.Call) (serve.Result,
 		error,
 	) {
 		return a.clients.Call(ctx, c)

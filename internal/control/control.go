@@ -28,13 +28,22 @@ type Operations map[string]Operation
 func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(&args); err != nil {
-			return nil, fmt.Errorf("%w: arguments: %v", corebot.ErrInvalid, err)
+		if err := decode(raw, &args); err != nil {
+			return nil, err
 		}
 		return fn(ctx, args)
 	}
+}
+
+// decode is apart from [Typed], and call from [Call], because the compiler makes those anew for each of some hundred
+// operations.
+func decode(raw json.RawMessage, args any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(args); err != nil {
+		return fmt.Errorf("%w: arguments: %v", corebot.ErrInvalid, err)
+	}
+	return nil
 }
 
 // Caller carries an operation out, here or elsewhere.
@@ -44,17 +53,22 @@ type Caller interface {
 
 // Call carries out the named operation and decodes its result.
 func Call[R any](ctx context.Context, c Caller, name string, args any) (result R, err error) {
+	err = call(ctx, c, name, args, &result)
+	return result, err
+}
+
+func call(ctx context.Context, c Caller, name string, args, result any) error {
 	raw, err := encode(args)
 	if err != nil {
-		return result, fmt.Errorf("encode the arguments of %s: %w", name, err)
+		return fmt.Errorf("encode the arguments of %s: %w", name, err)
 	}
 	if raw, err = c.Call(ctx, name, raw); err != nil {
-		return result, err
+		return err
 	}
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return result, fmt.Errorf("decode the result of %s: %w", name, err)
+	if err := json.Unmarshal(raw, result); err != nil {
+		return fmt.Errorf("decode the result of %s: %w", name, err)
 	}
-	return result, nil
+	return nil
 }
 
 // Call implements [Caller] in this process.

@@ -34,13 +34,14 @@ func (o Operation[A, R]) Call(ctx context.Context, c control.Caller, args A) (R,
 }
 
 // Declare names an operation that no [Service] carries out: its types are those of a channel. Only a running Corebot
-// has it; see [Operation.Bind].
+// has it; see [Bind].
 func Declare[A, R any](name string) Operation[A, R] {
 	return Operation[A, R]{Name: name, Kind: Running}
 }
 
 // Bind has a function carry out an operation of [Declare]. It panics if the operations have one of that name already.
-func (o Operation[A, R]) Bind(all control.Operations, do func(context.Context, A) (R, error)) {
+// Were it a method, the program would have it for each operation.
+func Bind[A, R any](o Operation[A, R], all control.Operations, do func(context.Context, A) (R, error)) {
 	if _, taken := all[o.Name]; taken {
 		panic(fmt.Sprintf("the operation %s is there twice", o.Name))
 	}
