@@ -11,6 +11,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -198,19 +199,28 @@ func newRequest(o channels.Outbound) (r *request, ok bool) {
 	return r, true
 }
 
-// prompt is the line above the input while the request is open.
-func (r *request) prompt() string {
+// prompt is the line above the input while the request is open. It names every key, however narrow the terminal is: what
+// the keys mean stands in the request itself.
+func (r *request) prompt(width int) string {
 	what := "a call waits"
 	if r.calls > 1 {
 		what = fmt.Sprintf("%d calls wait", r.calls)
 	}
-	var keys []string
+	var keys, names []string
 	for _, k := range answerKeys {
 		if r.commands[k.key] != "" {
-			keys = append(keys, k.says)
+			keys, names = append(keys, k.key), append(names, k.says)
 		}
 	}
-	return fmt.Sprintf("%s · approval %d: %s", strings.Join(keys, ", "), r.id, what)
+	short, long := strings.Join(keys, " "), strings.Join(names, ", ")
+	for _, line := range []string{
+		fmt.Sprintf("%s · approval %d: %s", long, r.id, what), long, fmt.Sprintf("%s · approval %d", short, r.id),
+	} {
+		if ansi.StringWidth(line) <= width {
+			return line
+		}
+	}
+	return oneLine(short, width)
 }
 
 // keyPause is how long a key stands alone in the input before it answers a request. A person who types on means a

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,26 @@ func approvalNotice(id int64, to string, calls int) showMsg {
 	about := asked.NoticeOf()
 	m.Notice = &about
 	return showMsg{m, make(chan error, 1)}
+}
+
+// TestTheKeysOfARequestAreNamedHoweverNarrowTheTerminal: a person who does not see the key for no has only a yes.
+func TestTheKeysOfARequestAreNamedHoweverNarrowTheTerminal(t *testing.T) {
+	d := newDesk(t)
+	l := d.enter("write it")
+	d.do(deliveredMsg{letter: l}, approvalNotice(1234, l.id, 12))
+	for width, want := range map[int]string{
+		120: "? y once, s session, a always, n deny, N stop · approval 1234: 12 calls wait",
+		60:  "? y once, s session, a always, n deny, N stop",
+		40:  "? y s a n N · approval 1234",
+		20:  "? y s a n N",
+		13:  "? y s a n N",
+	} {
+		d.do(tea.WindowSizeMsg{Width: width, Height: 24})
+		rows := strings.Split(ansi.Strip(d.screen()), "\n")
+		if !slices.Contains(rows, want) {
+			t.Errorf("at width %d: %q lacks %q", width, rows, want)
+		}
+	}
 }
 
 func TestACallThatWaitsForAnApprovalLooksLikeWaiting(t *testing.T) {

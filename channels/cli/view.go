@@ -63,7 +63,7 @@ func (m *model) toolRows() []string {
 
 func (m *model) statusRows() []string {
 	if m.request != nil && !m.away && !m.leaving {
-		asks := oneLine(m.request.prompt(), max(m.width-4, 1))
+		asks := m.request.prompt(max(m.width-4, 1))
 		return []string{m.look.question.Render("? ") + m.look.dim.Render(asks)}
 	}
 	if !m.busy() && !m.away {

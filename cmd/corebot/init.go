@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -112,18 +114,24 @@ func (f *initFlags) complete(cmd *cobra.Command) error {
 			f.Networks = append(f.Networks, setup)
 		}
 	}
-	if f.Allow == "" {
-		return nil
+	if err := f.completeLevel(); err != nil {
+		return usage(cmd, err)
 	}
-	for _, l := range app.Levels() {
-		if l.Name == f.Allow {
-			if l.NeedsDir && f.Dir == "" {
-				return usage(cmd, fmt.Errorf("--allow %s needs --dir", f.Allow))
-			}
-			return nil
-		}
+	return nil
+}
+
+// completeLevel refuses a level that is none, and a directory without a level that works in it.
+func (f *initFlags) completeLevel() error {
+	known := slices.ContainsFunc(app.Levels(), func(l app.Level) bool { return l.Name == f.Allow })
+	switch needs := app.NeedsDir(f.Allow); {
+	case f.Allow != "" && !known:
+		return fmt.Errorf("--allow %q: want one of %s", f.Allow, levelNames())
+	case needs && f.Dir == "":
+		return fmt.Errorf("--allow %s needs --dir", f.Allow)
+	case !needs && f.Dir != "":
+		return fmt.Errorf("--dir %s opens nothing without a level that works in a directory, such as --allow work", f.Dir)
 	}
-	return usage(cmd, fmt.Errorf("--allow %q: want one of %s", f.Allow, levelNames()))
+	return nil
 }
 
 // networkFlags are the answers to the questions of one network that a command line gives.
@@ -270,7 +278,7 @@ func agree(cmd *cobra.Command, a *asker, e config.Edit, yes bool) error {
 	if err != nil {
 		return fmt.Errorf("show the change of %s: it %w", e.Path, err)
 	}
-	text, _ := linediff.Render(hunks, len(e.Before)+len(e.After))
+	text, _ := linediff.Render(hunks, math.MaxInt) // whole: a settings file is bounded
 	fmt.Fprintf(cmd.OutOrStdout(), "\nThe change of %s:\n%s\n", printable(e.Path), printable(text))
 	switch {
 	case yes:

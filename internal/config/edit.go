@@ -72,12 +72,17 @@ func PlanEdit(home, fresh string, changes []Change) (Edit, error) {
 			return Edit{}, fmt.Errorf("spell the setting %s: %w", c.Key, err)
 		}
 		keys := strings.Split(c.Key, ".")
-		lines = setLines(lines, keys, string(value))
+		was := settingOf(want, c.Key)
 		want = with(want, keys, c.Value)
+		byItem := setLines(slices.Clone(lines), keys, string(value), was)
+		if says(e.Path, byItem, want) {
+			lines = byItem
+			continue
+		}
+		lines = setLines(lines, keys, string(value), nil)
 	}
 	e.After = strings.Join(lines, "\n")
-	after := map[string]any{}
-	if !isYAML(e.Path) || decode(e.Path, []byte(e.After), after) != nil || !same(after, want) {
+	if !isYAML(e.Path) || !says(e.Path, lines, want) {
 		return Edit{},
 			corebot.WithHint(fmt.Errorf("%s was not changed: Corebot cannot be sure to keep all that is in it",
 				e.Path), "write into it: "+spelt(changes))
@@ -92,6 +97,12 @@ func spelt(changes []Change) string {
 		all[i] = c.Key + ": " + string(value)
 	}
 	return strings.Join(all, "; ")
+}
+
+// says reads the lines of a settings file again, and compares.
+func says(path string, lines []string, want map[string]any) bool {
+	tree := map[string]any{}
+	return decode(path, []byte(strings.Join(lines, "\n")), tree) == nil && same(tree, want)
 }
 
 // same compares by JSON, in which a number has one spelling.
@@ -128,8 +139,8 @@ func with(tree map[string]any, keys []string, value any) map[string]any {
 	return out
 }
 
-// setLines gives a setting another value in the lines of a YAML file.
-func setLines(lines []string, keys []string, value string) []string {
+// setLines gives a setting another value in the lines of a YAML file. A list that was there is changed item by item.
+func setLines(lines []string, keys []string, value string, was any) []string {
 	lo, hi, indent := 0, len(lines), ""
 	for depth, key := range keys {
 		at := keyLine(lines, lo, hi, indent, key)
@@ -138,6 +149,9 @@ func setLines(lines []string, keys []string, value string) []string {
 		}
 		end := blockEnd(lines, at, hi, indent)
 		if depth == len(keys)-1 {
+			if items, ok := setItems(lines[at:end], was, value); ok {
+				return slices.Replace(lines, at, end, items...)
+			}
 			return slices.Replace(lines, at, end, lines[at][:len(indent)+len(key)]+": "+value+commentOf(lines[at]))
 		}
 		lo, hi, indent = at+1, end, indentIn(lines, at+1, end, indent)
@@ -244,8 +258,10 @@ func Said(home string) (File, error) {
 func (f File) Tree() any { return f.tree }
 
 // Setting is the value of a setting; nil if the file does not have it.
-func (f File) Setting(key string) (value any) {
-	value = f.tree
+func (f File) Setting(key string) any { return settingOf(f.tree, key) }
+
+func settingOf(tree map[string]any, key string) (value any) {
+	value = tree
 	for _, name := range strings.Split(key, ".") {
 		section, _ := asSection(value)
 		value = nil

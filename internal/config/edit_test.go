@@ -67,20 +67,62 @@ func TestAnEditKeepsTheRestOfTheFile(t *testing.T) {
 	}
 }
 
-func TestAnEditReplacesAListOfProviders(t *testing.T) {
-	home := t.TempDir()
-	before := "llm:\n  providers:\n  - name: a\n    models: [x]\n  # of my own\n  timeout: 5s # short\n"
-	if err := os.WriteFile(filepath.Join(home, "corebot.yaml"), []byte(before), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e, err := config.PlanEdit(home, "", []config.Change{{
-		Key:   "llm.providers",
-		Value: []any{map[string]any{"name": "b", "kind": "anthropic", "models": []any{"y"}}},
-	}})
-	want := "llm:\n  providers: [{\"kind\":\"anthropic\",\"models\":[\"y\"],\"name\":\"b\"}]\n" +
-		"  # of my own\n  timeout: 5s # short\n"
-	if err != nil || e.After != want {
-		t.Errorf("%v\n%s", err, e.After)
+// TestAListIsChangedItemByItem: an item that stays keeps its comments, and so does one whose values change.
+func TestAListIsChangedItemByItem(t *testing.T) {
+	open := func(path, mode string) any { return map[string]any{"path": path, "mode": mode} }
+	for name, c := range map[string]struct {
+		roots         []any
+		before, after string
+	}{
+		"one more": {
+			[]any{open("/a", "read"), open("/b", "write")},
+			"  roots: # places\n    # first\n    - {path: /a, mode: read} # a\n    # tail\n",
+			"  roots: # places\n    # first\n    - {path: /a, mode: read} # a\n" +
+				"    - {\"mode\":\"write\",\"path\":\"/b\"}\n    # tail\n",
+		},
+		"one before": {
+			[]any{open("/b", "write"), open("/a", "read")},
+			"  roots:\n  # first\n  - path: /a # a\n    mode: read # m\n",
+			"  roots:\n  - {\"mode\":\"write\",\"path\":\"/b\"}\n  # first\n  - path: /a # a\n    mode: read # m\n",
+		},
+		"one changed": {
+			[]any{open("/a", "write"), open("/b", "read")},
+			"  roots:\n  # first\n  - {path: /a, mode: read} # a\n  - {path: /b, mode: read} # b\n",
+			"  roots:\n  # first\n  - {\"mode\":\"write\",\"path\":\"/a\"} # a\n  - {path: /b, mode: read} # b\n",
+		},
+		"one gone": {
+			[]any{open("/b", "read")},
+			"  roots:\n  - {path: /a, mode: read} # a\n  # second\n  - {path: /b, mode: read} # b\n",
+			"  roots:\n  # second\n  - {path: /b, mode: read} # b\n",
+		},
+		"all gone": {[]any{}, "  roots: # none\n  - {path: /a, mode: read} # a\n", "  roots: [] # none\n"},
+		"in one line": {
+			[]any{open("/b", "read")},
+			"  roots: [{path: /a}] # flow\n",
+			"  roots: [{\"mode\":\"read\",\"path\":\"/b\"}] # flow\n",
+		},
+		"a block that looks like items": {
+			[]any{open("/b", "read")},
+			"  roots:\n  - path: |-\n      a\n      # b\n    mode: read\n",
+			"  roots:\n  - {\"mode\":\"read\",\"path\":\"/b\"}\n",
+		},
+		"an anchor": {
+			[]any{open("/b", "read")},
+			"  roots: &places\n  - {path: /a, mode: read}\n",
+			"  roots: &places\n  - {\"mode\":\"read\",\"path\":\"/b\"}\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home, rest := t.TempDir(), "  # of my own\n  timeout: 5s # short\n"
+			text := "tools:\n" + c.before + rest
+			if err := os.WriteFile(filepath.Join(home, "corebot.yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e, err := config.PlanEdit(home, "", []config.Change{{Key: "tools.roots", Value: c.roots}})
+			if err != nil || e.After != "tools:\n"+c.after+rest {
+				t.Errorf("%v\n%s", err, e.After)
+			}
+		})
 	}
 }
 
