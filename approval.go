@@ -135,6 +135,8 @@ func (b Bound) Drift(now Bound) string {
 		return "the tool is another"
 	case b.Definition != now.Definition:
 		return "what the MCP server says of the tool has changed"
+	case bytes.Equal(b.Args, now.Args) && len(now.Files) != len(b.Files):
+		return "a file that the call names has come or gone"
 	}
 	return "the call is another"
 }

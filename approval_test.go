@@ -39,6 +39,8 @@ func TestAnApprovalIsBoundToEachPartOfACall(t *testing.T) {
 			changed, other, more),
 		"b has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x",
 			script, made, more),
+		"a file that the call names has come or gone": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x",
+			script, other, place, corebot.NamedFile{Path: "c", Content: "sha256:00"}),
 		"what is in the directory chats/x has changed": bound(t, "shell.exec", `{"argv":["sh","a.sh"]}`, "chats/x",
 			script, other, more),
 	} {

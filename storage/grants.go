@@ -69,6 +69,11 @@ var (
 	ErrHomeOwner = fmt.Errorf("%w: the owner of the home is admin at its terminal", corebot.ErrInvalid)
 )
 
+// notByGrant is [ErrHomeOwner] with what makes somebody else the owner.
+func notByGrant() error {
+	return corebot.WithHint(ErrHomeOwner, "who shall be admin there is who owns the home directory: chown changes it")
+}
+
 // Grant gives a principal a role, in one chat or everywhere. It replaces an earlier grant of the same place. Making the
 // last admin normal, also only in a chat, is [ErrLastAdmin].
 func (g *Grants) Grant(ctx context.Context, grant corebot.Grant) error {
@@ -86,8 +91,7 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 	}
 	if grant.Role != corebot.RoleAdmin {
 		if g.db.isOwner(p) {
-			return corebot.WithHint(ErrHomeOwner, "who shall be admin there is who owns the home directory: chown "+
-				"changes it")
+			return notByGrant()
 		}
 		if err := g.mayDemoteTx(t, p); err != nil {
 			return err
@@ -121,7 +125,8 @@ func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
 	return err
 }
 
-// Revoke deletes a grant. A missing grant is [corebot.ErrNotFound]; the grant of the last admin is [ErrLastAdmin].
+// Revoke deletes a grant. A missing grant is [corebot.ErrNotFound]; the grant of the last admin is [ErrLastAdmin]. The
+// owner of the home without a grant everywhere is [ErrHomeOwner].
 func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.Key) error {
 	return g.db.write(ctx, "revoke", func(t *tx) error {
 		if scopeOf(chat) == "" {
@@ -131,7 +136,10 @@ func (g *Grants) Revoke(ctx context.Context, p corebot.Principal, chat corebot.K
 		}
 		t.granted = true
 		n, err := t.exec(deleteGrant, p.Channel, p.Account, p.ID, scopeOf(chat))
-		if err == nil && n == 0 {
+		switch {
+		case err == nil && n == 0 && scopeOf(chat) == "" && g.db.isOwner(p):
+			err = notByGrant()
+		case err == nil && n == 0:
 			err = fmt.Errorf("grant of %s: %w", p, corebot.ErrNotFound)
 		}
 		if err != nil {

@@ -85,6 +85,12 @@ func TestNoGrantMakesTheOwnerOfTheHomeNormal(t *testing.T) {
 			t.Errorf("in %q: %v", where, err)
 		}
 	}
+	if err := g.Revoke(t.Context(), owner, corebot.Key{}); !errors.Is(err, ErrHomeOwner) {
+		t.Errorf("a grant that is none is revoked: %v", err)
+	}
+	if err := g.Revoke(t.Context(), owner, testKey("a")); !errors.Is(err, corebot.ErrNotFound) {
+		t.Errorf("a missing grant in a chat is revoked: %v", err)
+	}
 	// The owner changes the grants of admins everywhere, and does not count as the last of them.
 	must(t, g.Grant(t.Context(), corebot.Grant{Principal: bob, Role: corebot.RoleAdmin}))
 	as := g.As(corebot.AuditEvent{Principal: owner, Entry: corebot.EntryDirect})

@@ -227,6 +227,9 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", corebot.ErrDiskFull, err)
 	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
 		return fmt.Errorf("%w: %w", corebot.ErrUnstorable, err)
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
+		return corebot.WithHint(err, "make the directory of the database, and the files there, writable for the user "+
+			"who runs Corebot")
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return corebot.WithHint(fmt.Errorf("the database is damaged: %w", err), repairHint)
 	}

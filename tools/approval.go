@@ -53,6 +53,8 @@ type Approvers interface {
 type Named struct {
 	Dir   string   // in which it works, and may read and change everything; relative to the workspace; empty: none
 	Paths []string // that may be files, relative to the workspace
+	// Guessed says that a path at which nothing is names nothing: an argument of a program is seldom a file.
+	Guessed bool
 }
 
 // Names tells where a call works and which files it may read, from its arguments. An approval of the call is bound to
@@ -367,6 +369,9 @@ func (j *job) bind(args bound, f *forecast) (corebot.Bound, error) {
 			return fmt.Errorf("what is in %s is not known", path)
 		}
 		is, err := content(j.box.opts.Contents, path)
+		if err == nil && named.Guessed && is == corebot.NoFile && slices.Contains(named.Paths, path) {
+			return nil
+		}
 		files = append(files, corebot.NamedFile{Path: path, Content: is})
 		return err
 	}

@@ -199,8 +199,8 @@ func newRequest(o channels.Outbound) (r *request, ok bool) {
 	return r, true
 }
 
-// prompt is the line above the input while the request is open. It names every key, however narrow the terminal is: what
-// the keys mean stands in the request itself.
+// prompt is the line above the input while the request is open. It names every key, however narrow the terminal is.
+// The request itself says what the keys mean.
 func (r *request) prompt(width int) string {
 	what := "a call waits"
 	if r.calls > 1 {

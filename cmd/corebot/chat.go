@@ -188,10 +188,8 @@ func newLink(c config.Config, interactive, passing bool, tell func(app.Place)) (
 		if err != nil {
 			return nil, err
 		}
-		here := c
-		here.Bus.Drain = min(c.Bus.Drain, chatDrain)
-		a, err := app.New(ctx, here, app.Options{
-			Version: app.Version(), Log: log, Redactor: hide, Attended: true,
+		a, err := app.New(ctx, c, app.Options{
+			Version: app.Version(), Log: log, Redactor: hide, Attended: true, Drain: chatDrain,
 			Passing: passing,
 		})
 		if err != nil {

@@ -75,7 +75,17 @@ func newInit(s *shell) *cobra.Command {
 		f.networks = append(f.networks, newNetworkFlags(flags, n))
 	}
 	flags.BoolVar(&f.yes, "yes", false, "change a settings file that is there, without asking")
+	offer(cmd, "provider", app.ProviderOpenAI, app.ProviderAnthropic, app.ProviderOffline)
+	offer(cmd, "allow", strings.Split(levelNames(), ", ")...)
 	return cmd
+}
+
+// offer has a shell complete the values of a flag.
+func offer(cmd *cobra.Command, flag string, values ...string) {
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // there is no such flag
+	}
 }
 
 func levelNames() string {
@@ -129,7 +139,8 @@ func (f *initFlags) completeLevel() error {
 	case needs && f.Dir == "":
 		return fmt.Errorf("--allow %s needs --dir", f.Allow)
 	case !needs && f.Dir != "":
-		return fmt.Errorf("--dir %s opens nothing without a level that works in a directory, such as --allow work", f.Dir)
+		return fmt.Errorf("--dir %s opens nothing without a level that works in a directory, such as --allow work",
+			f.Dir)
 	}
 	return nil
 }

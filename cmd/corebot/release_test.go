@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +84,21 @@ func TestHelpShowsCompletion(t *testing.T) {
 	root.SetArgs([]string{"help"})
 	if err := root.Execute(); err != nil || !strings.Contains(out.String(), "\n  completion ") {
 		t.Errorf("help says (%v):\n%s", err, out.String())
+	}
+}
+
+func TestAShellCompletesTheAnswersOfInit(t *testing.T) {
+	for flag, want := range map[string]string{
+		"--provider": "openai\nanthropic\noffline\n:4\n", "--allow": "talk\nwork\nask\n:4\n",
+	} {
+		root := newRoot()
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs([]string{"__complete", "init", flag, ""})
+		if err := root.Execute(); err != nil || out.String() != want {
+			t.Errorf("%s (%v):\n%s", flag, err, out.String())
+		}
 	}
 }
 

@@ -65,6 +65,8 @@ type Options struct {
 	// Attended makes it the Corebot of a terminal or an MCP client, which ends with them. It has the control socket, so
 	// that other processes can attach, and no other listener.
 	Attended bool
+	// Drain is how long turns may go on after the stop, if bus.drain allows more; 0: bus.drain.
+	Drain time.Duration
 	// Passing says that an attended Corebot ends when one message has its answer: a daemon that begins waits for its
 	// end.
 	Passing bool
@@ -146,8 +148,12 @@ func DataDir(home string) string { return filepath.Join(home, "data") }
 // New makes a Corebot. It opens files and listeners and starts nothing. If a step fails, New closes everything that it
 // has opened.
 func New(ctx context.Context, c config.Config, o Options) (_ *App, err error) {
+	made := c
+	if o.Drain > 0 {
+		made.Bus.Drain = min(c.Bus.Drain, o.Drain)
+	}
 	a := &App{
-		version: o.Version, since: time.Now(), config: c, inForce: c, level: new(observability.Level),
+		version: o.Version, since: time.Now(), config: made, inForce: c, level: new(observability.Level),
 		Live: new(live.Hub), answers: o.Serve || o.Attended, serves: o.Serve, passing: o.Passing, only: o.Agent,
 		systemd: o.Systemd, networks: append(Networks(), o.Networks...),
 	}

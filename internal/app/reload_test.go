@@ -305,3 +305,22 @@ func TestAReloadChangesBudgetsAndWhereHeadsArePublished(t *testing.T) {
 	r.say("b", "3")
 	r.answered("b", "3")
 }
+
+// TestACorebotOfATerminalNamesNoSettingThatNobodyChanged: it drains shorter than bus.drain says.
+func TestACorebotOfATerminalNamesNoSettingThatNobodyChanged(t *testing.T) {
+	c, err := LoadConfig(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(t.Context(), c, Options{Attended: true, Drain: time.Second, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close() //nolint:errcheck // of a home that goes
+	if done, err := a.Reload(); err != nil || len(done.Restart)+len(done.Applied) > 0 {
+		t.Errorf("reloaded %+v, %v", done, err)
+	}
+	if a.config.Bus.Drain != time.Second {
+		t.Errorf("a turn may go on for %s", a.config.Bus.Drain)
+	}
+}

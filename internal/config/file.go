@@ -40,7 +40,7 @@ func (s *settings) readFile(home string) error {
 	}
 	tree := map[string]any{}
 	if err := decode(path, data, tree); err != nil {
-		return corebot.WithHint(fmt.Errorf("read %s: %w", path, err), "correct the file; nothing was started")
+		return corebot.WithHint(fmt.Errorf("read %s: %w", path, err), "correct the file; nothing else was done")
 	}
 	return s.merge(path, "", tree, map[string]bool{})
 }

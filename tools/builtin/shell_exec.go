@@ -242,7 +242,7 @@ func networkLine(visited string) string {
 // sandboxNames are the files of the chat that arguments may mean. An approval is bound to them. It is not bound to all
 // that is in the directory, as for programs of a list: a sandbox holds a program whatever it finds there.
 func sandboxNames(c tools.Call, argv []string, dir string) tools.Named {
-	var n tools.Named
+	n := tools.Named{Guessed: true}
 	at := path.Join(rootfs.FilesDir(c.Key), dir)
 	if path.IsAbs(dir) {
 		at = path.Clean(dir)

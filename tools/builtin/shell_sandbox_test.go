@@ -76,11 +76,17 @@ type anybody struct{}
 
 func (anybody) CanApprove(context.Context, corebot.Key, bool) (bool, error) { return true, nil }
 
-// none are the contents of a workspace in which nothing is.
+// none are the contents of a workspace in which nothing is but a file y of the chat.
 type none struct{ tools.Contents }
 
 func (none) Clean(path string) (string, error) { return rootfs.Clean(path) }
-func (none) Content(string) (string, error)    { return corebot.NoFile, nil }
+func (none) Content(name string) (string, error) {
+	if name == path.Join(rootfs.FilesDir(here), "y") {
+		return "sha256:00", nil
+	}
+	return corebot.NoFile, nil
+}
+
 func (none) Directory(string) (string, error) {
 	return "", errors.New("a directory was looked through")
 }
@@ -143,8 +149,8 @@ func TestInATaintedTurnOnlyWhatStaysInTheChatRunsWithoutAnApproval(t *testing.T)
 					r.by.Taint = "a page"
 				}
 				_, err := r.Call(t.Context(), r.by, corebot.ToolCall{
-					Tool: tool, Args: json.RawMessage(fmt.Sprintf(`{"argv":["x","y"],"network":%v,"write":%v}`,
-						c.network, c.write)),
+					Tool: tool, Args: json.RawMessage(fmt.Sprintf(
+						`{"argv":["x","-m","10","y"],"network":%v,"write":%v}`, c.network, c.write)),
 				}, asks{})
 				waits := errors.As(err, new(*corebot.Awaits))
 				if waits != (c.waits && tainted) || waits == (len(s.seen) > 0) {
@@ -155,15 +161,14 @@ func TestInATaintedTurnOnlyWhatStaysInTheChatRunsWithoutAnApproval(t *testing.T)
 	}
 }
 
-// asks is a step whose calls wait.
+// asks is a step whose calls wait. Of their arguments only those are bound at which a file is.
 type asks struct{ step }
 
 func (asks) Ask(_ context.Context, all []corebot.Ask) (corebot.Asked, error) {
 	for _, a := range all {
-		for _, f := range a.Approval.Bound.Files {
-			if f.Path != path.Join(rootfs.FilesDir(here), "y") {
-				return corebot.Asked{}, fmt.Errorf("an approval is bound to %s", f.Path)
-			}
+		files := a.Approval.Bound.Files
+		if len(files) != 1 || files[0].Path != path.Join(rootfs.FilesDir(here), "y") {
+			return corebot.Asked{}, fmt.Errorf("an approval is bound to %v", files)
 		}
 	}
 	return corebot.Asked{Approval: corebot.Approval{State: corebot.ApprovalAwaited}}, nil
