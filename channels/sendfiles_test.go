@@ -118,7 +118,7 @@ func TestARefusedFileIsNamedInItsPlace(t *testing.T) {
 				return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("it is too large")}
 			} else if is && failures > 0 { // which passes
 				failures--
-				return errors.New("a gateway timeout")
+				return &corebot.Failure{Err: errors.New("a gateway timeout")}
 			}
 			return nil
 		}

@@ -192,7 +192,7 @@ func (c *client) open(address string) func(context.Context) (io.ReadCloser, erro
 	return func(ctx context.Context) (io.ReadCloser, error) {
 		u, err := url.Parse(address)
 		own, _ := url.Parse(c.base) // the settings were checked
-		if err != nil || u.User != nil || (u.Scheme != "https" || u.Port() != "" || !slices.Contains(cdns, u.Host)) &&
+		if err != nil || u.User != nil || (u.Scheme != "https" || !slices.Contains(cdns, u.Host)) &&
 			(u.Scheme != own.Scheme || u.Host != own.Host) {
 			return nil, errors.New("the address of the file is not of Discord")
 		}

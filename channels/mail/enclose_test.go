@@ -47,6 +47,9 @@ func enclosed(t *testing.T, m mailtest.Mail) (first, text string, files []string
 		}); long {
 			t.Error("a line is longer than a server takes")
 		}
+		if kind := p.Header.Get("Content-Type"); strings.HasPrefix(kind, "message/") {
+			t.Errorf("%s is a mail in the mail", p.FileName())
+		}
 		content, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, p))
 		if err != nil {
 			t.Error(err)

@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/matrix"
@@ -81,5 +83,25 @@ func TestAnAddressThatIsNoneOfMatrixIsNotAsked(t *testing.T) {
 		if in := sent(t, "/x/", address); len(in.Files) > 0 || len(in.Parts) != 1 {
 			t.Errorf("%s: %+v", address, in)
 		}
+	}
+}
+
+// Nobody sees anything of an upload: whatever became of it, the file is sent again, and counts as shown by nobody.
+func TestAnUploadThatWasNotAnsweredHasShownNothing(t *testing.T) {
+	s, files := platform(t), channeltest.NewFiles(t)
+	s.Room(room)
+	c := openAt(t, s, channels.Site{Account: account, Log: zerolog.Nop(), Files: files})
+	s.Faults(func(c matrixtest.Call) matrixtest.Fault { return matrixtest.Fault{DropAfter: c.Name == "upload"} })
+	o := channels.Outbound{
+		ID: "r1", IdempotencyKey: "r1/1/0-1", Kind: corebot.KindReply,
+		Key:   corebot.Key{Agent: "main", Channel: "matrix", Account: "main", Chat: room},
+		Parts: []corebot.Part{files.Add(t, corebot.Part{Type: corebot.PartFile, Name: "a.txt"}, "text")},
+	}
+	if _, err := c.Send(t.Context(), o); err == nil || errors.Is(err, channels.ErrMayBeShown) {
+		t.Errorf("it fails with %v", err)
+	}
+	s.Faults(nil)
+	if _, err := c.Send(t.Context(), o); err != nil || len(s.Uploads(room)) != 1 {
+		t.Errorf("%v; the room shows %q", err, s.Uploads(room))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/telegram"
@@ -85,5 +86,34 @@ func TestAFileThatCannotBeFetchedIsAnErrorWithoutTheToken(t *testing.T) {
 		if text, err := fetched(t, path); err == nil || strings.Contains(err.Error(), telegramtest.Token) {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
+	}
+}
+
+func TestAFileIsShownAsWhatItIs(t *testing.T) {
+	s, files := platform(t), channeltest.NewFiles(t)
+	s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
+	c := withStore(t, s, files)
+	large := files.Add(t, corebot.Part{Type: corebot.PartImage, Name: "l.png", MediaType: "image/png"}, "\x89PNG")
+	files.Grow(t, large, 10_000_001)
+	for i, p := range []corebot.Part{
+		large,
+		files.Add(t, corebot.Part{Type: corebot.PartImage, Name: "b.png", MediaType: "image/png"}, "not really"),
+		files.Add(t, corebot.Part{Type: corebot.PartAudio, Name: "v.ogg", MediaType: "audio/ogg"}, "OggS\x00"),
+		files.Add(t, corebot.Part{Type: corebot.PartAudio, Name: "m.mp3", MediaType: "audio/mpeg"}, "ID3"),
+	} {
+		if _, err := c.Send(t.Context(), channels.Outbound{
+			ID: "r", IdempotencyKey: fmt.Sprint("r/", i), Key: keyOf(telegramtest.Ann.ID, ""), Kind: corebot.KindReply,
+			Parts: []corebot.Part{p},
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	var kinds []string
+	for _, m := range s.Shown(telegramtest.Ann.ID) {
+		kinds = append(kinds, m.Kind)
+	}
+	// a file that is no picture, whatever its type says, is tried as one, and then shown as a document
+	if got := strings.Join(kinds, " "); got != "document document voice audio" || len(s.Calls("sendPhoto")) != 1 {
+		t.Errorf("shown are %s, and %d photos were tried", got, len(s.Calls("sendPhoto")))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/corebot/corebot"
@@ -25,7 +24,10 @@ const (
 )
 
 // attachment is a file of a JSON body.
-type attachment struct{ name, kind, data string }
+type attachment struct {
+	name, kind string
+	data       []byte // of the body itself: a large file is in memory once
+}
 
 // attachments reads the files of a JSON body.
 func (x *reader) attachments() error {
@@ -47,7 +49,7 @@ func (x *reader) attachments() error {
 			case "type":
 				return x.text("the type of an attachment", &a.kind)
 			case "data":
-				return x.text("the data of an attachment", &a.data)
+				return x.data(&a.data)
 			}
 			x.blame("an attachment has no field %s; fields are name, type and data", quoted(name))
 			return x.skip()
@@ -64,10 +66,20 @@ func (x *reader) attachments() error {
 	return err
 }
 
+// data reads the content of a file.
+func (x *reader) data(into *[]byte) (err error) {
+	if x.json.Kind() != '"' {
+		x.blame("the data of an attachment must be a string")
+		return x.skip()
+	}
+	*into, err = x.json.Text()
+	return err
+}
+
 // attach checks one file. Its bytes are decoded while they are stored, so that they are in memory once only.
 func (x *reader) attach(a attachment) {
 	content := func() io.Reader {
-		return base64.NewDecoder(base64.StdEncoding.Strict(), strings.NewReader(a.data))
+		return base64.NewDecoder(base64.StdEncoding.Strict(), bytes.NewReader(a.data))
 	}
 	switch {
 	case len(x.files) == channels.MaxFiles:

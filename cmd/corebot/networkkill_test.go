@@ -119,12 +119,17 @@ func (b *besieged) lay() {
 
 func besiege(t *testing.T, n network) *besieged {
 	t.Helper()
+	return besiegeWith(t, n, func(r llmtest.Request) llmtest.Answer {
+		said := lastUser(r) // its last line; above it a mail has its subject
+		return llmtest.Text("answer to " + said[strings.LastIndexByte(said, '\n')+1:]).
+			After(rand.N(30 * time.Millisecond))
+	})
+}
+
+func besiegeWith(t *testing.T, n network, script llmtest.Script) *besieged {
+	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		llmtest.New(func(r llmtest.Request) llmtest.Answer {
-			said := lastUser(r) // its last line; above it a mail has its subject
-			return llmtest.Text("answer to " + said[strings.LastIndexByte(said, '\n')+1:]).
-				After(rand.N(30 * time.Millisecond))
-		}).ServeHTTP(w, r) // a new one each time: it would keep every request
+		llmtest.New(script).ServeHTTP(w, r) // a new one each time: it would keep every request
 	}))
 	t.Cleanup(model.Close)
 	observability := freeAddr(t)

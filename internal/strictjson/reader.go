@@ -118,6 +118,21 @@ func (r *Reader) Value(levels int) (json.RawMessage, error) {
 	}
 }
 
+// Text reads a text, the next value of the document. The bytes are those of the document, unless the text has escapes:
+// a long text without any is not copied.
+func (r *Reader) Text() ([]byte, error) {
+	at := r.Ahead()
+	token, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	raw := r.data[min(at, len(r.data)):r.tokens.InputOffset()]
+	if len(raw) < 2 || raw[0] != '"' || bytes.IndexByte(raw, '\\') >= 0 {
+		return []byte(token.String()), nil
+	}
+	return raw[1 : len(raw)-1], nil
+}
+
 // Members reads an object, the next value of the document. The function member must read exactly one value, that of the
 // name.
 func (r *Reader) Members(member func(name string) error) error {

@@ -89,9 +89,13 @@ func (a sent) attach(m map[string]any, up *Upload) *Fault {
 	if up == nil {
 		return nil
 	}
-	if len(a.Attachments) != 1 || a.Attachments[0].ID == nil || *a.Attachments[0].ID != 0 ||
-		a.Attachments[0].Name != up.Name || up.Content == "" {
+	if len(a.Attachments) > 1 || up.Content == "" {
 		return bad("attachments")
+	}
+	for _, told := range a.Attachments {
+		if fmt.Sprint(told.ID) != "0" || told.Name != "" && told.Name != up.Name {
+			return bad("attachments")
+		}
 	}
 	if len(up.Content) > maxUpload {
 		return &Fault{Status: 413, Code: 40005, Message: fmt.Sprintf("Request entity too large: %d", len(up.Content))}
@@ -335,7 +339,7 @@ type sent struct {
 	} `json:"components"`
 	Embeds      []any `json:"embeds"`
 	Attachments []struct {
-		ID   *int   `json:"id"`
+		ID   any    `json:"id"` // a number, also as a text
 		Name string `json:"filename"`
 	} `json:"attachments"`
 	Stickers []any `json:"sticker_ids"`

@@ -21,6 +21,10 @@ const row = () => new ActionRowBuilder().addComponents(
   new ButtonBuilder().setCustomId('/approve 7').setLabel('Approve').setStyle(ButtonStyle.Secondary));
 client.on(Events.MessageCreate, async m => { if (m.author.bot) return;
   await m.channel.sendTyping();
+  if (m.content === 'file') {
+    const sent = await m.channel.send({content: 'here', files: [{attachment: Buffer.from('text'), name: 'a b.txt'}],
+      flags: 4});
+    await m.channel.send({content: 'sent ' + sent.attachments.first().size, flags: 4}); }
   await m.reply({content: 'echo ' + m.content, components: [row()], flags: 4}); });
 client.on(Events.MessageUpdate, async (was, m) => { if (m.author.bot) return;
   await m.channel.send({content: 'edited ' + m.content, flags: 4}); });
@@ -72,6 +76,11 @@ func TestAnotherLibraryTakesTheServerForDiscord(t *testing.T) {
 	shows("pressed /approve 7")
 	s.Edit(chat, id, "hello you")
 	shows("edited hello you")
+	s.Say(Said{From: ann, Text: "file"})
+	shows("sent 4")
+	if got := s.Uploads(chat); !slices.Equal(got, []string{"a b.txt: text"}) {
+		t.Errorf("the files are %q", got)
+	}
 	begun := s.Begun()
 	s.Reconnect()
 	until("the bot leaves", func() bool { return s.Connected() == 0 })

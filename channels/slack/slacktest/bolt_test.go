@@ -15,6 +15,9 @@ const quiet = {unfurl_links: false, unfurl_media: false};
 const app = new App({token: process.env.TOKEN, appToken: process.env.APP_TOKEN, socketMode: true,
   clientOptions: {slackApiUrl: process.env.API}});
 app.message(async ({message, say}) => { if (!message.bot_id) await say({text: 'echo ' + message.text, ...quiet}); });
+app.message('file', async ({message, client}) => { await client.files.uploadV2({channel_id: message.channel,
+  file: Buffer.from('text'), filename: 'a.txt', title: 'A', blocks: [{type: 'section', block_id: 'b',
+  text: {type: 'plain_text', text: 'the file'}}]}); });
 app.action('corebot-0', async ({ack, action, client, body}) => { await ack();
   await client.chat.postMessage({channel: body.channel.id, text: 'pressed ' + action.value, ...quiet}); });
 app.command('/corebot', async ({ack, command, client}) => { await ack();
@@ -59,6 +62,11 @@ func TestSlacksOwnLibraryTakesTheServerForSlack(t *testing.T) {
 	shows("pressed /approve 7")
 	s.Slash(Direct, "status")
 	shows("command status")
+	s.Say(Said{Text: "file"})
+	shows("the file")
+	if got := s.Uploads(Direct); !slices.Equal(got, []string{"a.txt: text"}) {
+		t.Errorf("the files are %q", got)
+	}
 	s.Disconnect("refresh_requested")
 	until("the bot leaves", func() bool { return !s.Connected() })
 	until("the bot comes back", s.Connected)
