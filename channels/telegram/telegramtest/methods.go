@@ -51,7 +51,7 @@ func read(r *http.Request) (args, error) {
 			if err = errors.Join(err, f.Close()); err != nil {
 				return nil, err
 			}
-			a[name], _ = json.Marshal(Upload{files[0].Filename, content}) // it is always JSON
+			a[a.attaches(name)], _ = json.Marshal(Upload{files[0].Filename, content}) // it is always JSON
 		}
 	case "application/x-www-form-urlencoded":
 		if err := r.ParseForm(); err != nil {
@@ -71,6 +71,16 @@ func (a args) form(name string, values []string) {
 		raw, _ = json.Marshal(values[0]) // a text is always JSON
 	}
 	a[name] = raw
+}
+
+// attaches is the argument that names a file of the form; otherwise the file is the argument of its own name.
+func (a args) attaches(file string) string {
+	for name := range a {
+		if a.text(name) == "attach://"+file {
+			return name
+		}
+	}
+	return file
 }
 
 func (a args) int(name string) (n int64) {
