@@ -163,6 +163,17 @@ func matrix() []cell {
 			"denied message-other-chat", "error message-other-chat",
 		},
 
+		{"message.upload", `{"path":"{dir}/own.md"}`, "success open", "success open", "success open"},
+		{"message.upload", `{"path":"none.md"}`, "error open", "error open", "error open"},
+		{
+			"message.upload", `{"path":"{otherdir}/x.md"}`, "denied chat-files", "denied chat-files",
+			"denied chat-files",
+		},
+		{
+			"message.upload", `{"path":"../data/corebot.db"}`, "denied path-unusable", "denied path-unusable",
+			"denied path-unusable",
+		},
+
 		{"chat.register", `{}`, "success open", "success open", "success open"},
 		{
 			"chat.register", `{"chatId":"elsewhere"}`, "denied register-other-chat", "denied register-other-chat",
@@ -238,8 +249,8 @@ func offers(as effective, shell bool) []string {
 		"fs.write",
 		"history.search", "memory.facts", "memory.forget", "memory.read", "memory.recall",
 		"memory.search", "memory.summary", "memory.write",
-		"message.send", "skills.enabled", "skills.list", "skills.read", "tasks.list", "tasks.schedule", "tasks.update",
-		"wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
+		"message.send", "message.upload", "skills.enabled", "skills.list", "skills.read",
+		"tasks.list", "tasks.schedule", "tasks.update", "wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
 	}
 	if as != normal {
 		all = append(all, "chat.set_role", "skills.disable", "skills.enable")
