@@ -250,7 +250,8 @@ func offers(as effective, shell bool) []string {
 		"history.search", "memory.facts", "memory.forget", "memory.read", "memory.recall",
 		"memory.search", "memory.summary", "memory.write",
 		"message.send", "message.upload", "skills.enabled", "skills.list", "skills.read",
-		"tasks.list", "tasks.schedule", "tasks.update", "wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
+		"tasks.list", "tasks.schedule", "tasks.update",
+		"wait.open", "wait.until", "wait.word", "web.fetch", "web.search",
 	}
 	if as != normal {
 		all = append(all, "chat.set_role", "skills.disable", "skills.enable")
