@@ -67,7 +67,7 @@ func TestAMemberOfAGroupForksAndRewindsNothingOfTheOthers(t *testing.T) {
 	})
 }
 
-// What follows a rewind is answered without what was taken back, and in its order.
+// A message after a rewind is answered in its order, and the model is not shown the messages that were taken back.
 func TestTheModelIsNotShownWhatWasRewound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := apptest.Always(apptest.Text("hm"))

@@ -14,7 +14,7 @@ var (
 			CASE think_session WHEN session THEN think ELSE '' END, skills
 			FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`,
 	}
-	// What a turn finds of its chat, and of the summary of its session.
+	// The settings of a turn's chat, and the summary of its session.
 	recalled = &query{
 		`SELECT c.id, c.session, CASE c.model_session WHEN c.session THEN c.model ELSE '' END,
 			CASE c.think_session WHEN c.session THEN c.think ELSE '' END, c.skills,

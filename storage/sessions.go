@@ -21,7 +21,7 @@ func NewSessions(db *DB) *Sessions { return &Sessions{db, byOperator()} }
 // As returns the sessions for changes by somebody else, as [DeadLetters.As] does.
 func (s *Sessions) As(by corebot.AuditEvent) *Sessions { return &Sessions{s.db, by} }
 
-// Bounds of what one fork copies. What is older stays in the old chat.
+// Bounds of what one fork copies. Older entries stay in the old chat.
 const (
 	forkEntries = 2_000
 	forkBytes   = 8 << 20
@@ -208,7 +208,7 @@ var (
 	exchanges = &query{`SELECT seq FROM history WHERE chat_id = ? AND session = ? AND rewound = 0
 		GROUP BY seq HAVING SUM(speaker = '` + string(corebot.SpeakerUser) + `') > 0
 		AND SUM(speaker <> '` + string(corebot.SpeakerUser) + `') > 0 ORDER BY seq DESC LIMIT ? + 0`}
-	// What a command has rewound, by turns.
+	// How many entries and turns a command has rewound.
 	rewoundBy = &query{`SELECT COALESCE(SUM(n), 0), COALESCE(SUM(asked > 0 AND asked < n), 0) FROM (
 		SELECT COUNT(*) AS n, SUM(speaker = '` + string(corebot.SpeakerUser) + `') AS asked
 		FROM history WHERE chat_id = ? AND session = ? AND rewound = ? GROUP BY seq)`}
@@ -221,7 +221,7 @@ var (
 const rewoundByOperator = -1
 
 // Rewind takes the newest exchanges out of a chat's session: what somebody said, and the answer. The model is not shown
-// them any more. They stay stored. Whatever came after the first of them goes along. A summary that covers one of them
+// them any more. They stay stored. All entries after the first of them go along. A summary that covers one of them
 // is dropped, and the entries before it are shown again.
 //
 // life is the command that asks for it, in its place of the lane; the same command again changes nothing. The operator

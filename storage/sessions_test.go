@@ -326,7 +326,7 @@ func TestTheOperatorRewindsNoChatAtWork(t *testing.T) {
 	}
 }
 
-// A deletion works in pieces. What it has not reached yet is in no fork and before no model.
+// A deletion works in pieces. The entries that it has not reached yet are in no fork, and no model is shown them.
 func TestAChatThatIsBeingDeletedGivesNothingToAFork(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	k := testKey("gone")

@@ -225,10 +225,15 @@ func (s shape) takes(name string, v any) bool {
 
 func TestNoToolRunsOnArgumentsThatAreNotValid(t *testing.T) {
 	box, who, offered := realTools(t)
-	for _, tool := range offered {
+	for i, tool := range offered {
 		var s shape
 		must(t, json.Unmarshal(tool.Schema, &s))
-		for what, raw := range s.bad(t) {
+		bad := s.bad(t)
+		if long.Or(i%10 != 0, false) { // to redact a megabyte takes a while
+			delete(bad, "a megabyte of a name")
+			delete(bad, "more than two of them")
+		}
+		for what, raw := range bad {
 			requireInvalid(t, box, who, tool.Name, what, raw)
 		}
 	}

@@ -6,7 +6,7 @@
 //   - Only the archive's files that have text are opened, by their names. Nothing is unpacked to a disk, and no
 //     address in a document is opened.
 //   - Bounded, whatever the archive says of itself: [maxParts] files, [maxBytes] of XML in all, [maxToken] of one text
-//     or tag, and the text itself. What is over a limit is an error, or cut and said so.
+//     or tag, and the text itself. A document over a limit is refused, or its text is cut with a note.
 //   - Entities that a document defines are not expanded.
 //
 // Limits: formulas, pictures, dates and number formats are not told: a date of a sheet is its number. Documents with a
