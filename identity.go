@@ -372,6 +372,25 @@ func (t Token) Principal() Principal {
 	return Principal{Channel: "token", ID: strconv.FormatInt(t.ID, 10)}
 }
 
+// Bounds of the changes that programs make under keys of their own.
+const (
+	MaxKeyedChanges = 1000     // of one token in a day
+	MaxKeptAnswer   = 16 << 10 // bytes of an answer that is kept
+)
+
+// KeyedChange is a change that a program asks for under an idempotency key.
+type KeyedChange struct {
+	Token int64
+	Key   [32]byte // SHA-256 over the token and its key
+	Call  [32]byte // SHA-256 over what is asked for
+}
+
+// KeptAnswer is what a program was answered.
+type KeptAnswer struct {
+	Status int
+	Body   []byte
+}
+
 // Bounds of the logins to the console.
 const (
 	ConsoleLinkTime    = 10 * time.Minute    // a login address is good for so long, and once

@@ -445,6 +445,7 @@ func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten)
 			{forgetNotices, keyArgs(e.key)},
 			{forgetCharges, []any{e.spelled}},
 			{forgetReplays, []any{e.key.Chat}},
+			{forgetAnswers, nil},
 			{sumUsage, []any{nobodys, e.spelled}},
 			{forgetUsage, []any{e.spelled}},
 			{forgetFork, []any{e.chat}},

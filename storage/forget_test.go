@@ -235,8 +235,8 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 
 // The author of a new table says here what a deleted chat leaves in it.
 func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
-	emptied := strings.Fields(`approval_rules approvals attached_files audit_events chats dead_notices execution_steps
-		fact_owners fact_words facts file_charges forks
+	emptied := strings.Fields(`api_keys approval_rules approvals attached_files audit_events chats dead_notices
+		execution_steps fact_owners fact_words facts file_charges forks
 		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
 		summaries task_runs tasks usage_days waits`)
 	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls console_links console_sessions

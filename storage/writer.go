@@ -47,7 +47,7 @@ func (o *op) cancel() bool { return o.state.CompareAndSwap(opWaiting, opCancelle
 // So fn must reset its results each time, and check its rules before its first write. ctx counts until the writer has
 // taken fn.
 func (db *DB) write(ctx context.Context, name string, fn func(*tx) error) error {
-	return db.submit(ctx, &op{name: name, run: fn, done: make(chan error, 1)})
+	return db.submit(ctx, &op{name: name, run: withKey(ctx, fn), done: make(chan error, 1)})
 }
 
 func (db *DB) submit(ctx context.Context, o *op) error {

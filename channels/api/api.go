@@ -83,16 +83,22 @@ func (c *Channel) entrance(ctx context.Context) (channels.Door, error) {
 	return nil, errAway
 }
 
-// Say hands a message to the front door. A duplicate was accepted before, and nothing has changed.
-func (c *Channel) Say(ctx context.Context, k corebot.Key, id, sender, text string) (duplicate bool, err error) {
+// Say hands a message to the front door. files are the bytes of those parts that are no text, in their order. A
+// duplicate was accepted before, and nothing has changed.
+func (c *Channel) Say(ctx context.Context, k corebot.Key, id, sender string, parts []corebot.Part, files [][]byte,
+) (duplicate bool, err error) {
 	door, err := c.entrance(ctx)
 	if err != nil {
 		return false, err
 	}
+	var attached []channels.Attached
+	for i, data := range files {
+		attached = append(attached, channels.Attached{Part: i, Data: data})
+	}
 	// A caller that has sent its whole message may hang up, and have it stored all the same.
 	got, err := door.Accept(context.WithoutCancel(ctx), channels.Incoming{
 		ID: id, Channel: k.Channel, Account: k.Account, Agent: k.Agent, Chat: k.Chat, SenderID: sender,
-		SenderName: sender, Parts: corebot.TextPart(text),
+		SenderName: sender, Parts: parts, Files: attached,
 	})
 	if errors.Is(err, channels.ErrNotAdmitted) {
 		err = corebot.WithHint(&corebot.Denied{Reason: err.Error()}, corebot.HintOf(err))

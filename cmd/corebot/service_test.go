@@ -45,8 +45,8 @@ func TestTheServiceStories(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "exits": exits, "fields": fields, "get": get, "listens": listens, "look": lookInside,
-			"post": post, "terminate": terminate,
+			"await": await, "exits": exits, "fields": fields, "get": get, "keyed": keyed, "listens": listens,
+			"look": lookInside, "post": post, "terminate": terminate,
 		},
 	})
 }
@@ -83,7 +83,7 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args) > 3 {
 		ts.Fatalf("usage: get STATUS URL [TOKENFILE]")
 	}
-	request(ts, http.MethodGet, args[0], args[1], "", args[2:])
+	request(ts, http.MethodGet, args[0], args[1], "", "", args[2:])
 }
 
 // post STATUS URL BODY [TOKENFILE] posts JSON; stdout has the body of the answer.
@@ -91,10 +91,18 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: post STATUS URL BODY [TOKENFILE]")
 	}
-	request(ts, http.MethodPost, args[0], args[1], args[2], args[3:])
+	request(ts, http.MethodPost, args[0], args[1], args[2], "", args[3:])
 }
 
-func request(ts *testscript.TestScript, method, status, url, body string, tokenFile []string) {
+// keyed STATUS URL BODY TOKENFILE KEY is post, under an idempotency key.
+func keyed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 5 {
+		ts.Fatalf("usage: keyed STATUS URL BODY TOKENFILE KEY")
+	}
+	request(ts, http.MethodPost, args[0], args[1], args[2], args[4], args[3:4])
+}
+
+func request(ts *testscript.TestScript, method, status, url, body, key string, tokenFile []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
@@ -104,6 +112,9 @@ func request(ts *testscript.TestScript, method, status, url, body string, tokenF
 	}
 	if len(tokenFile) == 1 {
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(ts.ReadFile(tokenFile[0])))
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	ts.Check(err)

@@ -79,7 +79,8 @@ func (a *App) openConsole() error {
 	server, err := httpapi.NewServer(httpapi.Options{
 		Rest: pages,
 		Addr: a.config.Console.Addr, AllowedHosts: a.config.Console.AllowedHosts.Values(),
-		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Talk: a.talk, Live: a.Live, Agents: a.agentIDs(),
+		Tokens: storage.NewTokens(a.Store), Service: a.serviceOf, Talk: a.talk, Live: a.Live,
+		Files: a.files, Agents: a.agentIDs(),
 		Redact: a.redactor.Text, Version: a.version, Log: a.log,
 	})
 	if err != nil && !a.config.ConsoleAsked {

@@ -120,6 +120,9 @@ func TestTheAPIIsAsItDescribesItself(t *testing.T) {
 		if !there {
 			continue
 		}
+		if strings.Contains(path, "{hash}") {
+			continue // its answer is the bytes of a file
+		}
 		looked++
 		want := resolved(t, get.Responses["200"].Content["application/json"].Schema)
 		at := path
@@ -197,7 +200,8 @@ func TestATokenOpensItsScopeForAsLongAsItIsInForce(t *testing.T) {
 					t.Errorf("%s: %s %s is %d, %s", who, method, at, status, answer)
 				}
 			}
-			if !strings.HasSuffix(path, "/messages") && !strings.HasSuffix(path, "{agent}/history") {
+			if !strings.HasSuffix(path, "/messages") && !strings.HasSuffix(path, "{agent}/history") &&
+				!strings.HasSuffix(path, "/files/{hash}") {
 				if status, answer := sender.ask(method, at, "{}"); status != http.StatusForbidden {
 					t.Errorf("the scope send: %s %s is %d, %s", method, at, status, answer)
 				}

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/corebot/corebot"
@@ -69,12 +71,36 @@ func searchMemory(s *operate.Service, ctx context.Context, q memorySearch) (oper
 	})
 }
 
-func showMemory(s *operate.Service, ctx context.Context, by byChat) (p operate.MemoryPage, err error) {
-	k, err := corebot.ParseKey(by.Chat)
+type memoryQuery struct {
+	byChat
+	part
+}
+
+// memoryPage is a part of the memory of a chat. Its fingerprint is that of the whole memory.
+type memoryPage struct {
+	operate.MemoryPage
+	Next string `json:"next,omitempty"`
+}
+
+func showMemory(s *operate.Service, ctx context.Context, q memoryQuery) (p memoryPage, err error) {
+	k, err := corebot.ParseKey(q.Chat)
 	if err != nil {
 		return p, err
 	}
-	return s.ReadMemory(ctx, operate.MemoryQuery{Key: k})
+	if p.MemoryPage, err = s.ReadMemory(ctx, operate.MemoryQuery{Key: k}); err != nil {
+		return p, err
+	}
+	if q.After != "" {
+		line, err := strconv.Atoi(q.After)
+		if err != nil {
+			return p, malformed("begin again without it", "after is %q", corebot.Plainly(q.After))
+		}
+		p.Pieces = slices.DeleteFunc(p.Pieces, func(m operate.MemoryPiece) bool { return m.Line <= line })
+	}
+	if n := q.Limit; n > 0 && n < len(p.Pieces) {
+		p.Pieces, p.Next = p.Pieces[:n], strconv.Itoa(p.Pieces[n-1].Line)
+	}
+	return p, nil
 }
 
 type memoryLoss struct {

@@ -136,7 +136,7 @@ func document(version string) ([]byte, error) {
 // describe is the operation of a route.
 func (r route) describe() (operation, error) {
 	result, err := schemaOf(r.out)
-	if err != nil {
+	if err != nil && r.out != reflect.TypeFor[download]() {
 		return operation{}, err
 	}
 	open(result)
@@ -149,8 +149,19 @@ func (r route) describe() (operation, error) {
 			}},
 		},
 	}
+	if r.out == reflect.TypeFor[download]() {
+		bytes := &jsonschema.Schema{Type: "string", Format: "binary"}
+		o.Responses["200"].Content = map[string]mediaType{"application/octet-stream": {bytes}}
+	}
 	if _, can := reflect.Zero(r.out).Interface().(interface{ status() int }); can {
 		o.Responses["202"] = o.Responses["200"]
+	}
+	if r.keyed() {
+		o.Parameters = append(o.Parameters, parameter{
+			Name: keyHeader, In: "header", Schema: &jsonschema.Schema{Type: "string"},
+			Description: "of your choice: sent again with it within a day, the request changes nothing, and has the " +
+				"same answer",
+		})
 	}
 	for _, f := range fieldsOf(r.in) {
 		s, err := schemaOf(f.Type)

@@ -66,6 +66,9 @@ func problemOf(err error) problem {
 	if denied := (*corebot.Denied)(nil); errors.As(err, &denied) {
 		return problem{Status: http.StatusForbidden, Detail: denied.Reason, Hint: corebot.HintOf(err)}
 	}
+	if resolved := (*corebot.Resolved)(nil); errors.As(err, &resolved) {
+		return problem{Status: http.StatusConflict, Detail: err.Error(), Hint: "it stays decided"}
+	}
 	for _, s := range statuses {
 		if !errors.Is(err, s.err) {
 			continue
@@ -87,20 +90,27 @@ type rawJSON []byte
 
 // answer sends a result. One whose encoding fails is an error of ours.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, result any) {
+	a, err := s.encoded(result)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	send(w, a.Status, "application/json", a.Body)
+}
+
+// encoded is the answer that a result makes, without the secrets of the settings.
+func (s *Server) encoded(result any) (a corebot.KeptAnswer, err error) {
 	text, is := result.(rawJSON)
 	if !is {
-		encoded, err := encode(result)
-		if err != nil {
-			s.fail(w, r, err)
-			return
+		if text, err = encode(result); err != nil {
+			return a, err
 		}
-		text = encoded
 	}
-	status := http.StatusOK
+	a.Status, a.Body = http.StatusOK, []byte(s.opts.Redact(string(text)))
 	if with, has := result.(interface{ status() int }); has {
-		status = with.status()
+		a.Status = with.status()
 	}
-	send(w, status, "application/json", []byte(s.opts.Redact(string(text))))
+	return a, nil
 }
 
 // send writes an answer. A caller that has left misses nothing: what was changed is on disk.

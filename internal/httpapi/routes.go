@@ -17,6 +17,9 @@ func routes() []route {
 		get("/api/health", "Why it cannot accept or answer, and what is wrong although it does", health),
 		get("/api/agents", "The agents", listAgents),
 		get("/api/agents/{agent}", "One agent: model, tools, routes", showAgent),
+		get("/api/agents/{agent}/status", "What an agent does now: its running turns, and what waits", agentStatus),
+		ofCall(http.MethodGet, "/api/agents/{agent}/files/{hash}", corebot.ScopeRead,
+			"The bytes of a file of a chat", readFile).orScope(corebot.ScopeSend),
 		get("/api/agents/{agent}/skills", "The skills of an agent", listSkills),
 		get("/api/agents/{agent}/mcp", "The MCP servers of an agent, and how they are doing", listServers),
 		ofCall(http.MethodPost, "/api/agents/{agent}/messages", corebot.ScopeSend,
@@ -68,6 +71,7 @@ func routes() []route {
 		get("/api/audit/verification", "Whether the audit trail is as it was written", verifyAudit),
 		get("/api/audit/records", "The audit trail as it is stored and hashed, oldest first", auditRecords),
 		get("/api/usage", "What models used: by day, chat, sender and model", listUsage),
+		get("/api/usage/sums", "What models used, added up by day, chat or model", sumUsage),
 	}
 }
 
@@ -283,7 +287,7 @@ type newTask struct {
 	Body struct {
 		Chat     string              `json:"chat" jsonschema:"the key of the chat in which it runs and answers"`
 		Kind     corebot.TaskKind    `json:"kind" jsonschema:"once, interval, daily or cron"`
-		Spec     string              `json:"spec" jsonschema:"such as 2026-12-24T18:00, 90m, 08:30 or 30 8 * * 1-5"`
+		Spec     string              `json:"spec" jsonschema:"a time such as 2026-12-24T18:00, 90m, 08:30 or cron"`
 		TimeZone string              `json:"timeZone,omitempty" jsonschema:"an IANA name; left out: tasks.time_zone"`
 		Prompt   string              `json:"prompt"`
 		Name     string              `json:"name,omitempty"`
@@ -300,10 +304,14 @@ func createTask(s *operate.Service, ctx context.Context, n newTask) (row operate
 	if !ok {
 		return row, errNoOwner
 	}
+	spec := n.Body.Spec
+	if d, err := time.ParseDuration(spec); err == nil && d > 0 && n.Body.Kind == corebot.TaskOnce { // as in /remind
+		spec = time.Now().Add(d).UTC().Truncate(time.Second).Format(time.RFC3339)
+	}
 	return s.CreateTask(ctx, operate.NewTask{
 		Key: k, By: owner, Name: n.Body.Name, Prompt: n.Body.Prompt,
 		Context:  cmp.Or(n.Body.Context, corebot.TaskInChat),
-		Schedule: corebot.Schedule{Kind: n.Body.Kind, Spec: n.Body.Spec, TimeZone: n.Body.TimeZone},
+		Schedule: corebot.Schedule{Kind: n.Body.Kind, Spec: spec, TimeZone: n.Body.TimeZone},
 	})
 }
 

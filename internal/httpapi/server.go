@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -36,11 +37,18 @@ type Options struct {
 	Talk   Talk     // the channel of programs
 	Agents []string // the ids of the agents that there are
 	Live   *live.Hub
+	Files  Files
 	// Service is the admin service for changes that a token makes: the audit trail names it.
 	Service func(by corebot.AuditEvent) *operate.Service
 	Redact  func(string) string // leaves secrets out of an answer
 	Version string
 	Log     zerolog.Logger
+}
+
+// Files gives the files of chats.
+type Files interface {
+	// Open gives the bytes of a file that a chat has. A file that it does not have is [corebot.ErrNotFound].
+	Open(ctx context.Context, k corebot.Key, hash string) (*os.File, corebot.AttachedFile, error)
 }
 
 // Tokens knows the tokens that callers hold.
@@ -51,6 +59,12 @@ type Tokens interface {
 	ByID(ctx context.Context, id int64) (corebot.Token, error)
 	// Used notes when a token was used.
 	Used(ctx context.Context, id int64, at time.Time) error
+	// Made gives the answer of the change that a key stands for. A key that stands for none is [corebot.ErrNotFound].
+	Made(ctx context.Context, k corebot.KeyedChange) (corebot.KeptAnswer, error)
+	// Keyed has the first change with the context store the key in its commit.
+	Keyed(ctx context.Context, k corebot.KeyedChange) context.Context
+	// Keep stores the answer of a change under its key.
+	Keep(ctx context.Context, k corebot.KeyedChange, a corebot.KeptAnswer) error
 }
 
 // Server serves the API.
@@ -60,6 +74,7 @@ type Server struct {
 	http     *http.Server
 	document []byte // of OpenAPI
 	holds    holds
+	keys     keysInUse
 }
 
 // NewServer listens at once, so that a busy port is known before anything else is started. It serves in Run.
@@ -192,9 +207,17 @@ func (s *Server) guarded(r route) http.Handler {
 			return
 		}
 		c := &call{server: s, request: req.WithContext(ctx), token: token, writer: w, gone: req.Context()}
+		if r.keyed() {
+			s.serveKeyed(c, r)
+			return
+		}
 		result, err := r.serve(c)
 		if err != nil {
 			s.fail(w, req, err)
+			return
+		}
+		if f, is := result.(download); is {
+			f.send(w, req)
 			return
 		}
 		s.answer(w, req, result)

@@ -30,7 +30,7 @@ func (k *socket) send(q socketRequest) bool {
 	if err != nil {
 		return k.refuse(q, err)
 	}
-	o := outgoing{call: k.call, key: key, id: cmp.Or(q.ID, randomID()), text: q.Message}
+	o := outgoing{call: k.call, key: key, id: cmp.Or(q.ID, randomID()), parts: corebot.TextPart(q.Message)}
 	if _, under := k.pending[o.id]; under {
 		return k.refuse(q, malformed("wait for its end, or give it another id",
 			"a message with this id is under way on this socket"))

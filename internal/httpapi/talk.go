@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,8 +19,10 @@ import (
 
 // Talk is the channel of programs: it takes their messages, and keeps the replies.
 type Talk interface {
-	// Say has a message on disk when it returns. A duplicate was accepted before.
-	Say(ctx context.Context, k corebot.Key, id, sender, text string) (duplicate bool, err error)
+	// Say has a message on disk when it returns. A duplicate was accepted before. files are the bytes of those parts
+	// that are no text, in their order.
+	Say(ctx context.Context, k corebot.Key, id, sender string, parts []corebot.Part, files [][]byte) (duplicate bool,
+		err error)
 	// Watch gives a channel that something can be received from once there may be more replies in a conversation.
 	Watch(k corebot.Key) (wake <-chan struct{}, stop func())
 	// Last is the newest cursor of a conversation, or zero. Answers gives replies to a message behind a cursor.
@@ -38,9 +41,44 @@ type newMessage struct {
 	Body struct {
 		ID         string `json:"id,omitempty" jsonschema:"of your choice: sent again it changes nothing"`
 		SessionKey string `json:"sessionKey,omitempty" jsonschema:"the chat; left out: main"`
-		Content    string `json:"content" jsonschema:"what to say, or a command of the chat such as /new"`
+		Content    string `json:"content,omitempty" jsonschema:"what to say, or a command of the chat such as /new"`
 		Wait       int    `json:"wait,omitempty" jsonschema:"seconds to wait for the answer, at most 60"`
+
+		Attachments []attachment `json:"attachments,omitempty" jsonschema:"files, at most 20"`
 	} `body:""`
+}
+
+// attachment is a file of a message.
+type attachment struct {
+	Name string `json:"name,omitempty"`
+	Type string `json:"type,omitempty" jsonschema:"a media type"`
+	Data string `json:"data" jsonschema:"the bytes in base64"`
+}
+
+const (
+	maxAttachments = 20
+	maxFileName    = 512 // bytes of a name or a type
+)
+
+// filesOf are the attachments as parts, and their bytes.
+func filesOf(all []attachment) (parts []corebot.Part, files [][]byte, err error) {
+	if len(all) > maxAttachments {
+		return nil, nil, fmt.Errorf("%w: a message has at most %d attachments", corebot.ErrInvalid, maxAttachments)
+	}
+	for i, a := range all {
+		if len(a.Name) > maxFileName || len(a.Type) > maxFileName {
+			return nil, nil, fmt.Errorf("%w: the name or the type of attachment %d is longer than %d bytes",
+				corebot.ErrInvalid, i+1, maxFileName)
+		}
+		data, err := base64.StdEncoding.Strict().DecodeString(a.Data)
+		if err != nil || len(data) == 0 {
+			return nil, nil, malformed("data is the bytes of the file in base64",
+				"the data of attachment %d is no base64", i+1)
+		}
+		parts = append(parts, corebot.Part{Type: corebot.PartFile, Name: a.Name, MediaType: a.Type})
+		files = append(files, data)
+	}
+	return parts, files, nil
 }
 
 type (
@@ -113,10 +151,11 @@ func mayNotSend(t corebot.Token, chat string) error {
 // outgoing is a message of a token on its way.
 type outgoing struct {
 	*call
-	key  corebot.Key
-	id   string
-	text string
-	wait time.Duration
+	key   corebot.Key
+	id    string
+	parts []corebot.Part
+	files [][]byte
+	wait  time.Duration
 }
 
 func sendMessage(c *call, ctx context.Context, m newMessage) (out sent, err error) {
@@ -128,18 +167,24 @@ func sendMessage(c *call, ctx context.Context, m newMessage) (out sent, err erro
 		return out, mayNotSend(c.token, k.Chat)
 	}
 	switch {
-	case m.Body.Content == "":
+	case m.Body.Content == "" && len(m.Body.Attachments) == 0:
 		return out, fmt.Errorf("%w: content is missing or empty", corebot.ErrInvalid)
 	case m.Body.Wait < 0 || m.Body.Wait > maxWait:
 		return out, fmt.Errorf("%w: wait is %d: want 0 to %d", corebot.ErrInvalid, m.Body.Wait, maxWait)
 	}
-	keys := c.request.Header["Idempotency-Key"] // of a message without an id it is the id
+	keys := c.request.Header[keyHeader] // of a message without an id it is the id
 	if len(keys) > 1 || len(keys) == 1 && m.Body.ID != "" && m.Body.ID != keys[0] {
 		return out, malformed("send one of them", "Idempotency-Key and id name the message differently")
 	}
 	o := outgoing{
-		call: c, key: k, text: m.Body.Content, wait: time.Duration(m.Body.Wait) * time.Second,
+		call: c, key: k, wait: time.Duration(m.Body.Wait) * time.Second,
 		id: cmp.Or(m.Body.ID, strings.Join(keys, ""), randomID()),
+	}
+	if o.parts, o.files, err = filesOf(m.Body.Attachments); err != nil {
+		return out, err
+	}
+	if m.Body.Content != "" {
+		o.parts = slices.Concat(corebot.TextPart(m.Body.Content), o.parts)
 	}
 	return o.send(ctx)
 }
@@ -159,7 +204,7 @@ func (o outgoing) send(ctx context.Context) (out sent, err error) {
 }
 
 func (o outgoing) say(ctx context.Context, out *sent) error {
-	duplicate, err := o.server.opts.Talk.Say(ctx, o.key, o.id, o.token.Sender, o.text)
+	duplicate, err := o.server.opts.Talk.Say(ctx, o.key, o.id, o.token.Sender, o.parts, o.files)
 	if duplicate {
 		out.Status = "duplicate"
 	}

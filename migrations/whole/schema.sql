@@ -56,6 +56,7 @@
 -- has 0095_facts.sql
 -- has 0097_forget.sql
 -- has 0098_chat_skills.sql
+-- has 0102_api_keys.sql
 -- has 0106_sessions.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -682,6 +683,17 @@ CREATE TABLE scrub (
   id   INTEGER PRIMARY KEY,
   zero BLOB    NOT NULL
 ) STRICT;
+CREATE TABLE api_keys (
+  id     INTEGER PRIMARY KEY,
+  key    BLOB    NOT NULL UNIQUE,       -- SHA-256 over the token and its key
+  call   BLOB    NOT NULL,              -- SHA-256 over the method, the path and the body
+  token  INTEGER NOT NULL,
+  status INTEGER NOT NULL DEFAULT 0,    -- of the answer; 0: no answer is kept
+  answer BLOB    NOT NULL DEFAULT x'',
+  at     INTEGER NOT NULL
+) STRICT;
+CREATE INDEX api_keys_at ON api_keys (at);
+CREATE INDEX api_keys_token ON api_keys (token);
 CREATE TABLE forks (
   chat_id INTEGER PRIMARY KEY REFERENCES chats (id),
   origin  TEXT    NOT NULL, -- the key of the chat with which the forks began; empty: it was deleted
@@ -754,9 +766,10 @@ INSERT INTO goose_db_version VALUES (56, 94, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (57, 95, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (58, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (59, 98, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (60, 106, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (60, 102, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (61, 106, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 60);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 61);
