@@ -42,7 +42,8 @@ func TestTheKeyOfAChangeIsInItsCommit(t *testing.T) {
 			t.Errorf("the answer is %+v: %v", a, err)
 		}
 		large := keyedChange(1, "large", "call")
-		must(t, all.Keep(t.Context(), large, corebot.KeptAnswer{Body: make([]byte, corebot.MaxKeptAnswer+1), Status: 200}))
+		tooLarge := corebot.KeptAnswer{Body: make([]byte, corebot.MaxKeptAnswer+1), Status: 200}
+		must(t, all.Keep(t.Context(), large, tooLarge))
 		if _, err := all.Made(t.Context(), large); !errors.Is(err, corebot.ErrConflict) {
 			t.Errorf("of a change with a large answer: %v", err)
 		}

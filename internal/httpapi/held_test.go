@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/operate"
 )
 
@@ -203,5 +204,42 @@ func TestUseIsAddedUpByDayChatAndModel(t *testing.T) {
 		if err != nil || got != want || sums.Cut {
 			t.Errorf("by %q it is %s: %v", by, got, err)
 		}
+	}
+}
+
+// counted are answers that are looked for in a database.
+type counted struct {
+	Talk
+	n int
+}
+
+func (c *counted) Answers(_ context.Context, _ corebot.Key, id string, _ int64, _ int) ([]corebot.Posted, error) {
+	c.n++
+	return []corebot.Posted{{ID: "r", InReplyTo: id, Parts: corebot.TextPart("said")}}, nil
+}
+
+func TestSocketsOfOneChatShareWhatTheyTell(t *testing.T) {
+	talk := &counted{}
+	s := &Server{opts: Options{Talk: talk}}
+	end := live.Numbered{Seq: 7, Event: live.Event{MessageID: "m"}}
+	for range 500 {
+		k := &socket{call: &call{server: s}, ctx: t.Context()}
+		if text, err := k.wholeAnswer(corebot.Key{Chat: "a"}, end); text != "said" || err != nil {
+			t.Fatalf("%q, %v", text, err)
+		}
+	}
+	if talk.n != 1 {
+		t.Errorf("the answer was looked for %d times", talk.n)
+	}
+	event := frameKey{"a", "text", 1, 2}
+	first := s.frames.of(event)
+	if s.frames.of(event) != first || s.frames.of(frameKey{"a", "text", 2, 2}) == first {
+		t.Error("an event has another's frame, or two")
+	}
+	for i := range int64(5 * keptFrames) {
+		s.frames.of(frameKey{"b", "text", i, i})
+	}
+	if len(s.frames.all) > keptFrames || s.frames.of(event) == first {
+		t.Errorf("%d frames are kept", len(s.frames.all))
 	}
 }

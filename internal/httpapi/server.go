@@ -75,6 +75,7 @@ type Server struct {
 	document []byte // of OpenAPI
 	holds    holds
 	keys     keysInUse
+	frames   frames
 }
 
 // NewServer listens at once, so that a busy port is known before anything else is started. It serves in Run.

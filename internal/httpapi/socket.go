@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -207,6 +208,64 @@ func (k *socket) tell(e socketEvent) bool {
 	return k.conn.WriteMessage(websocket.TextMessage, []byte(k.server.opts.Redact(string(text)))) == nil
 }
 
+// pass writes an event of a run. Every socket that follows the chat writes the same bytes, which are made once.
+func (k *socket) pass(first int64, e socketEvent) bool {
+	f := k.server.frames.of(frameKey{e.SessionID, e.Type, first, e.Seq})
+	f.once.Do(func() {
+		var text []byte
+		if text, f.err = encode(e); f.err == nil {
+			f.message, f.err = websocket.NewPreparedMessage(websocket.TextMessage,
+				[]byte(k.server.opts.Redact(string(text))))
+		}
+	})
+	if f.err != nil || k.conn.SetWriteDeadline(time.Now().Add(socketWrite)) != nil {
+		return false
+	}
+	return k.conn.WritePreparedMessage(f.message) == nil
+}
+
+// keptFrames is how many events are kept for the sockets that have not written them yet. A later one makes its own.
+const keptFrames = 256
+
+// frameKey names an event that sockets are told: the events of a run that it stands for, from the first to the last.
+type frameKey struct {
+	session, kind string
+	first, last   int64
+}
+
+// frame is the message of an event, for all sockets.
+type frame struct {
+	once    sync.Once
+	message *websocket.PreparedMessage
+	text    string // of an answer, before it is told
+	err     error
+}
+
+// frames are the newest ones.
+type frames struct {
+	mu    sync.Mutex
+	all   map[frameKey]*frame
+	order [keptFrames]frameKey
+	next  int
+}
+
+// of gives the frame of an event. Who is the first makes it.
+func (s *frames) of(k frameKey) *frame {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.all[k]; f != nil {
+		return f
+	}
+	if s.all == nil {
+		s.all = map[frameKey]*frame{}
+	}
+	delete(s.all, s.order[s.next])
+	f := &frame{}
+	s.all[k], s.order[s.next] = f, k
+	s.next = (s.next + 1) % keptFrames
+	return f
+}
+
 func (k *socket) refuse(q socketRequest, err error) bool {
 	p := problemOf(err)
 	return k.tell(socketEvent{Type: "error", AgentID: q.AgentID, MessageID: q.ID, Message: p.Detail})
@@ -268,7 +327,7 @@ func (k *socket) subscribe(q socketRequest, key corebot.Key) bool {
 
 // updated has the client read the history: it has missed something, or there is more.
 func (k *socket) updated(f *chatFeed) bool {
-	return k.tell(socketEvent{
+	return k.pass(f.Seq(), socketEvent{
 		Type: "history_updated", Seq: f.Seq(), AgentID: f.key.Agent, SessionID: f.key.String(),
 	})
 }

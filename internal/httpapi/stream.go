@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"time"
 
@@ -133,13 +134,13 @@ func (k *socket) events() bool {
 			return false
 		}
 		for i := 0; i < len(events); i++ {
-			e := events[i]
+			e, first := events[i], events[i].Seq
 			for e.Kind == live.Text && i+1 < len(events) && events[i+1].Kind == live.Text &&
 				events[i+1].MessageID == e.MessageID { // many small pieces are one message
 				i++
 				e.Text, e.Seq = e.Text+events[i].Text, events[i].Seq
 			}
-			if (f.subscribed || k.own(f.key, e.MessageID)) && !k.event(f, e) {
+			if (f.subscribed || k.own(f.key, e.MessageID)) && !k.event(f, e, first) {
 				return false
 			}
 		}
@@ -147,8 +148,8 @@ func (k *socket) events() bool {
 	return true
 }
 
-// event tells one event.
-func (k *socket) event(f *chatFeed, e live.Numbered) bool {
+// event tells one event, which can stand for several from the first on.
+func (k *socket) event(f *chatFeed, e live.Numbered, first int64) bool {
 	out := socketEvent{Seq: e.Seq, AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: e.MessageID}
 	r := run{f.key, e.MessageID}
 	switch e.Kind {
@@ -179,7 +180,7 @@ func (k *socket) event(f *chatFeed, e live.Numbered) bool {
 	default:
 		return true
 	}
-	return k.tell(out)
+	return k.pass(first, out)
 }
 
 // turnEnded tells the end of a run, unless the message goes on later. The end of a message that the socket has sent is
@@ -195,15 +196,34 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 	}
 	text := k.streamed[r]
 	if f.key.Channel == corebot.APIChannel {
-		found, err := k.server.opts.Talk.Answers(k.ctx, f.key, e.MessageID, 0, maxAnswers)
+		whole, err := k.wholeAnswer(f.key, e)
 		if err != nil {
 			return k.refuse(socketRequest{AgentID: f.key.Agent, ID: e.MessageID}, err)
+		}
+		text = whole
+	}
+	return k.finish(f, e.MessageID, text, cmp.Or(k.began[r], e.At))
+}
+
+// answerTime bounds the look for an answer that a socket makes for all sockets of its chat.
+const answerTime = 10 * time.Second
+
+// wholeAnswer is all that was said in answer to a message whose run has ended. One socket of those that follow the chat
+// reads it from the database.
+func (k *socket) wholeAnswer(key corebot.Key, e live.Numbered) (string, error) {
+	f := k.server.frames.of(frameKey{key.String(), "answer to " + e.MessageID, e.Seq, e.Seq})
+	f.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), answerTime)
+		defer cancel()
+		var found []corebot.Posted
+		if found, f.err = k.server.opts.Talk.Answers(ctx, key, e.MessageID, 0, maxAnswers); f.err != nil {
+			return
 		}
 		texts := make([]string, len(found))
 		for i, p := range found {
 			texts[i] = p.Text()
 		}
-		text = strings.Join(texts, "\n")
-	}
-	return k.finish(f, e.MessageID, text, cmp.Or(k.began[r], e.At))
+		f.text = strings.Join(texts, "\n")
+	})
+	return f.text, f.err
 }
