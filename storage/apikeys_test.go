@@ -76,3 +76,19 @@ func TestTheKeysOfATokenAreBounded(t *testing.T) {
 		must(t, change(1, -1))
 	})
 }
+
+func TestADeletedChatTakesTheAnswersOfChangesAndLeavesTheirKeys(t *testing.T) {
+	onConsole(t, func(t *testing.T, db *DB, _ *Console) {
+		all, k := NewTokens(db), keyedChange(1, "k", "call")
+		must(t, all.Keep(t.Context(), k, corebot.KeptAnswer{Status: 200, Body: []byte("water the plants")}))
+		publishTest(t, db, "a", "1")
+		must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
+			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		}))
+		_, err := NewForgetting(db).Chat(t.Context(), testMessage("a", "1").Key)
+		must(t, err)
+		if a, err := all.Made(t.Context(), k); !errors.Is(err, corebot.ErrConflict) || len(a.Body) != 0 {
+			t.Errorf("the answer is %s: %v", a.Body, err)
+		}
+	})
+}
