@@ -402,3 +402,10 @@ func cutTrace(body []byte) (rest []byte, t Trace, ok bool) {
 	t.Sampled = body[len(body)-1] == flagSampled
 	return body[:at], t, !t.IsZero() && body[len(body)-1] <= flagSampled
 }
+
+// Match says how texts were found.
+type Match struct {
+	Whole   bool   // each of them has all words of the query; without Meaning, otherwise they have some
+	Meaning bool   // texts of a like meaning were looked for, too
+	Without string // why they were not, although vectors are made; empty: there was no reason
+}

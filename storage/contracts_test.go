@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/terms"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/storage/storagetest"
 )
@@ -33,7 +35,8 @@ func openForContracts(dir string) (storagetest.Store, error) {
 	ledger, history := storage.NewLedger(db), storage.NewHistory(db)
 	return storagetest.Store{
 		Queue: storage.NewQueue(db), Lives: storage.NewLives(db), Letters: storage.NewDeadLetters(db),
-		Ledger: ledger, Journal: ledger, History: history, Sayings: history, Facts: storage.NewFacts(db),
+		Ledger: ledger, Journal: ledger, History: history, Facts: storage.NewFacts(db),
+		Sayings: sayings{history, storage.NewVectors(db, storage.VectorOptions{})},
 		Mailbox: storage.NewMailbox(db), Books: storage.NewBooks(db), Audit: storage.NewAudit(db),
 		Approvals: func(by corebot.AuditEvent) storagetest.Approvals { return storage.NewApprovals(db).As(by) },
 		Waits:     func(by corebot.AuditEvent) storagetest.Waits { return storage.NewWaits(db).As(by) },
@@ -49,4 +52,16 @@ func openForContracts(dir string) (storagetest.Store, error) {
 			return errors.Join(<-ended, db.Close())
 		},
 	}, nil
+}
+
+// sayings are searched by words here: vectors have tests of their own.
+type sayings struct {
+	operate.History
+	vectors *storage.Vectors
+}
+
+func (s sayings) Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) ([]corebot.HistoryEntry,
+	corebot.Match, error,
+) {
+	return s.vectors.Search(ctx, k, q, limit)
 }

@@ -89,6 +89,7 @@ type DB struct {
 	stops      atomic.Pointer[func(life int64)] // see [DB.OnStop]
 	pools      atomic.Pointer[[]corebot.Pool]   // that metrics show while they are empty, too
 	said       chan struct{}                    // signals that the history has grown; holds one signal
+	meant      chan struct{}                    // the same, for vectors
 	planned    chan struct{}                    // signals that due times of tasks have changed; holds one signal
 	grouped    chan struct{}                    // signals that notices of dead letters are grouped; holds one signal
 	replaying  chan struct{}                    // signals that a replay of many is open; holds one signal
@@ -155,7 +156,8 @@ func newDB(dir string, o Options) *DB {
 		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
 		taskEnds: o.TaskFailures, taskLate: o.TasksWithin,
 		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
-		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), planned: make(chan struct{}, 1),
+		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), meant: make(chan struct{}, 1),
+		planned:   make(chan struct{}, 1),
 		replaying: make(chan struct{}, 1), grouped: make(chan struct{}, 1),
 		between: make(chan func(*writer)),
 		stopped: make(chan struct{}), drained: make(chan struct{}),

@@ -22,8 +22,9 @@
 //   - A lane whose head cannot be read is set aside. It fails no operation and holds up no other lane.
 //
 // The repositories, one for each aggregate, share one [DB]. [Queue], [Ledger], [Lives], [DeadLetters] and [Deferred]
-// are for messages and turns. [Chats], [Grants] and [History] are for chats and people. [Mailbox] is for the replies
-// that programs fetch. [Audit], [Approvals], [Books] and [MCPTools] are for their records.
+// are for messages and turns. [Chats], [Grants] and [History] are for chats and people, and [Vectors] finds what they
+// said. [Mailbox] is for the replies that programs fetch. [Audit], [Approvals], [Books] and [MCPTools] are for their
+// records.
 //
 // Limits: times are whole milliseconds of the wall clock. When the clock is stepped, the times of waits follow. The
 // file must be on a local disk, because WAL does not work on network file systems.

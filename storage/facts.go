@@ -221,18 +221,24 @@ func (f *Facts) Recall(ctx context.Context, k corebot.Key, text string, limit in
 		if err != nil || len(scores) == 0 {
 			return err
 		}
-		ids := bestOf(scores, limit)
-		list, err := json.Marshal(ids)
-		if err != nil {
-			return err
-		}
-		return c.each(factsByID, func(s scanner) error {
-			fact, err := scanFact(s)
-			found = append(found, fact)
-			return err
-		}, string(list))
+		found, err = factsIn(c, bestOf(scores, limit))
+		return err
 	})
 	sorted.By(found, func(a, b corebot.Fact) int { return cmp.Compare(b.ID, a.ID) })
+	return found, err
+}
+
+// factsIn reads facts by their numbers.
+func factsIn(c *prepared, ids []int64) (found []corebot.Fact, err error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	err = c.each(factsByID, func(s scanner) error {
+		fact, err := scanFact(s)
+		found = append(found, fact)
+		return err
+	}, string(list))
 	return found, err
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/vector"
 )
 
 // marked fills every table with what a chat can leave behind, with a mark in each text.
@@ -100,6 +102,37 @@ func holds(t *testing.T, dir, text string) (files []string) {
 	return files
 }
 
+// marks gives each text a vector that is known again in the bytes of a file: the mark in the text decides.
+type marks struct{}
+
+func (marks) Embed(_ context.Context, texts []string) (all [][]float32, _ corebot.Usage, _ error) {
+	for _, text := range texts {
+		mark := "other"
+		for _, known := range []string{"wombat", "quokka", "numbat"} {
+			if strings.Contains(text, known) {
+				mark = known
+			}
+		}
+		all = append(all, markNumbers(mark))
+	}
+	return all, corebot.Usage{}, nil
+}
+
+func markNumbers(mark string) (v []float32) {
+	for _, c := range strings.Repeat(mark, 5) {
+		v = append(v, float32(c%97))
+	}
+	return append(v, 127)[:20]
+}
+
+func markVector(mark string) []byte {
+	packed, err := vector.Pack(markNumbers(mark))
+	if err != nil {
+		panic(err)
+	}
+	return packed[4:]
+}
+
 // A large chat leaves free pages behind, and a small one leaves its terms in the index of the others.
 func TestOfADeletedChatNoByteIsLeft(t *testing.T) {
 	for name, turns := range map[string]int64{"large": 300, "small": 3} {
@@ -116,6 +149,7 @@ func deletedTest(t *testing.T, turns int64) {
 	index, err := NewSearchIndex(db, SearchIndexOptions{})
 	must(t, err)
 	must(t, index.CatchUp(t.Context()))
+	must(t, NewVectors(db, VectorOptions{Embedder: marks{}, Model: "m"}).CatchUp(t.Context()))
 	f, k := NewForgetting(db), testKey("gone")
 	before := wholeTrail(t, db)
 
@@ -146,6 +180,12 @@ func deletedTest(t *testing.T, turns int64) {
 
 	if left := holds(t, dir, "wombat"); len(left) > 0 {
 		t.Errorf("left are %v", left)
+	}
+	if left := holds(t, dir, string(markVector("wombat"))); len(left) > 0 {
+		t.Errorf("vectors are left: %v", left)
+	}
+	if len(holds(t, dir, string(markVector("quokka")))) == 0 {
+		t.Error("the vectors of another chat are gone, too")
 	}
 	for _, mark := range []string{"quokka", "numbat"} {
 		if len(holds(t, dir, mark)) == 0 {
@@ -238,11 +278,11 @@ func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 	emptied := strings.Fields(`api_keys approval_rules approvals attached_files audit_events chats dead_notices
 		execution_steps fact_owners fact_words facts file_charges forks
 		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
-		summaries task_runs tasks usage_days waits`)
+		summaries task_runs tasks usage_days vectors waits`)
 	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls console_links console_sessions
 		goose_db_version history_indexed mcp_servers mcp_tools message_parked message_queue
 		objective_alarms objective_cursors objective_minutes page_sources pairing_failures samples
-		scrub store tokens totals`)
+		scrub store tokens totals vector_state`)
 	db := openTest(t, t.TempDir())
 	for _, name := range sideQuery(t, db.path, `SELECT name FROM sqlite_schema WHERE type = 'table'
 		AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'history_terms_%'`) {

@@ -321,8 +321,10 @@ var (
 	}
 	// A statement without a SELECT. One with a SELECT begins a savepoint, at which FTS5 writes what it has gathered: a
 	// segment of the index for each entry, which it merges later.
-	indexEntry   = &query{`INSERT INTO history_terms (rowid, terms) VALUES (?, ?)`}
-	advanceIndex = &query{`UPDATE history_indexed SET through = ? WHERE id = 1 AND through = ?`}
+	indexEntry = &query{`INSERT INTO history_terms (rowid, terms) VALUES (?, ?)`}
+	// While the last row that was read is there, no other row has got one of the numbers.
+	advanceIndex = &query{`UPDATE history_indexed SET through = ?1 WHERE id = 1 AND through = ?2 AND EXISTS (
+		SELECT 1 FROM history WHERE id = ?1 AND chat_id = ?3 AND session = ?4 AND seq = ?5 AND ordinal = ?6)`}
 )
 
 // step indexes the next rows and says whether there were any.
@@ -335,11 +337,12 @@ func (s *SearchIndex) step(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// put writes the rows behind a number into the index. If that number is no longer the last one, put writes nothing, and
-// the rows must be read again.
+// put writes the rows behind a number into the index. If that number is no longer the last one, or the last of the rows
+// is gone, put writes nothing, and the rows must be read again.
 func (s *SearchIndex) put(ctx context.Context, through int64, rows []toIndex) (taken bool, err error) {
 	err = s.db.write(ctx, "index", func(t *tx) error {
-		n, err := t.exec(advanceIndex, rows[len(rows)-1].id, through)
+		last := rows[len(rows)-1]
+		n, err := t.exec(advanceIndex, last.id, through, last.chat, last.session, last.seq, last.ordinal)
 		if taken = n > 0; !taken || err != nil {
 			return err
 		}

@@ -149,6 +149,26 @@ func TestRowsThatVanishWhileTheyAreIndexedStayOut(t *testing.T) {
 	}
 }
 
+// The numbers of deleted rows are used again. Rows that take them while others are indexed are not passed over.
+func TestRowsThatTakeTheNumbersOfRowsThatVanishAreIndexed(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	dialogue(t, db, "a", "1", "mango one", "-")
+	s, err := NewSearchIndex(db, SearchIndexOptions{})
+	must(t, err)
+	through, rows, err := s.next(t.Context())
+	must(t, err)
+	_, err = NewForgetting(db).Chat(t.Context(), testKey("a"))
+	must(t, err)
+	dialogue(t, db, "b", "1", "mango two", "-")
+	if taken, err := s.put(t.Context(), through, rows); err != nil || taken {
+		t.Errorf("rows that are gone were taken: %v, %v", taken, err)
+	}
+	must(t, s.CatchUp(t.Context()))
+	if n := count(t, db.path, "history_terms_docsize"); n != 1 {
+		t.Errorf("the index has %d entries, want 1", n)
+	}
+}
+
 func TestTheIndexSurvivesAVacuum(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)

@@ -386,6 +386,7 @@ func (w *writer) tell(t *tx, err error) {
 	}
 	if err == nil {
 		signalIf(t.said, w.db.said)
+		signalIf(t.said, w.db.meant)
 		signalIf(t.grouped, w.db.grouped)
 		signalIf(t.planned, w.db.planned)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 func newChats(s *shell) *cobra.Command {
-	return group("chats", "List, show, set, reset, fork, rewind, export and delete chats", newChatsList(s),
-		newChatsShow(s), newChatsContext(s),
+	return group("chats", "List, show, search, set, reset, fork, rewind, export and delete chats", newChatsList(s),
+		newChatsShow(s), newChatsContext(s), newChatsSearch(s),
 		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s), newChatsFork(s),
 		newChatsRewind(s), newChatsExport(s), newChatsDelete(s))
 }
@@ -83,6 +83,70 @@ func newChatsShow(s *shell) *cobra.Command {
 	return cmd
 }
 
+func newChatsSearch(s *shell) *cobra.Command {
+	var asJSON bool
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "search KEY WORDS",
+		Short: "Find what was said in a chat",
+		Long: `Find what was said in a chat, in all its sessions. Without llm.embeddings all words must occur, and the
+newest entries come first; where nothing has all words, entries with most of them are printed. With
+llm.embeddings a running Corebot also looks for a like meaning, and the best come first. Words in
+double quotes are searched as they stand.`,
+		Args: takes("KEY", "WORDS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := s.chat(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			found, err := look(s, cmd, operate.SearchHistory,
+				operate.SayingsQuery{Key: key, Text: args[1], Limit: limit})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd, found)
+			}
+			return printFound(cmd, found)
+		},
+	}
+	jsonFlag(cmd, &asJSON)
+	limitFlag(cmd, &limit, 10, "at most this many entries")
+	return cmd
+}
+
+func printFound(cmd *cobra.Command, f operate.FoundSayings) error {
+	t := &teller{w: cmd.OutOrStdout()}
+	if f.Without != "" {
+		t.line("searched by words alone: %s\n", oneLine(f.Without, 200))
+	}
+	switch {
+	case len(f.Rows) == 0:
+		t.line("nothing like that was said in this chat")
+	case f.Meaning:
+		t.line("by words and by meaning, the best first:\n")
+	case !f.Whole:
+		t.line("nothing has all of that; these have some of it:\n")
+	}
+	for _, e := range f.Rows {
+		t.line("%s  %s", clock(e.At), entryLine(e))
+	}
+	return t.err
+}
+
+// entryLine is an entry of the history in one line, without its time.
+func entryLine(e corebot.HistoryEntry) string {
+	who := string(e.Speaker)
+	if e.Name != "" {
+		who += " " + oneLine(e.Name, 30)
+	}
+	text := oneLine(e.Text(), 300)
+	for _, c := range e.Calls {
+		text += fmt.Sprintf(" [%s %s]", oneLine(c.Tool, 40), oneLine(string(c.Args), 80))
+	}
+	return fmt.Sprintf("%-10s %s", who, text)
+}
+
 func printHistory(cmd *cobra.Command, c operate.Conversation) error {
 	t, chat, summary := &teller{w: cmd.OutOrStdout()}, c.Chat, c.Summary
 	t.line("%s  %s", chat.Key, oneLine(chat.DisplayName, 60))
@@ -94,15 +158,7 @@ func printHistory(cmd *cobra.Command, c operate.Conversation) error {
 			cmp.Or(oneLine(summary.Model, 64), "an extract"), clock(summary.At), printable(summary.Text))
 	}
 	for _, e := range c.History {
-		who := string(e.Speaker)
-		if e.Name != "" {
-			who += " " + oneLine(e.Name, 30)
-		}
-		text := oneLine(e.Text(), 300)
-		for _, c := range e.Calls {
-			text += fmt.Sprintf(" [%s %s]", oneLine(c.Tool, 40), oneLine(string(c.Args), 80))
-		}
-		t.line("%s  %-10s %s", clock(e.At), who, text)
+		t.line("%s  %s", clock(e.At), entryLine(e))
 	}
 	return t.err
 }

@@ -97,27 +97,38 @@ func tellLost(t *teller, lost operate.LostChat, dry bool) error {
 }
 
 func newDBReindex(s *shell) *cobra.Command {
-	return &cobra.Command{
+	var vectors bool
+	cmd := &cobra.Command{
 		Use:   "reindex",
 		Short: "Make the search index of the history anew",
 		Long: `Make the search index of the history anew. A running Corebot fills it behind its turns; without one the
-next start does. Searches find everything meanwhile, more slowly.`,
+next start does. Searches find everything meanwhile, more slowly.
+
+With --vectors all texts are also sent to the service of llm.embeddings again, which costs what it
+costs. Each text keeps its old vector until it has its new one. A Corebot that is killed goes on where
+it was.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := s.hasDatabase(cmd.Context()); err != nil {
 				return err
 			}
 			return s.change(cmd, func(c control.Caller) error {
-				found, err := operate.Reindex.Call(cmd.Context(), c, struct{}{})
+				found, err := operate.Reindex.Call(cmd.Context(), c, operate.Reindexing{Vectors: vectors})
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the search index is made anew from %s\n",
-					plural(found.Entries, "entry", "entries"))
+				and := ""
+				if vectors {
+					and = ", and the vectors too"
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the search index is made anew from %s%s\n",
+					plural(found.Entries, "entry", "entries"), and)
 				return err
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&vectors, "vectors", false, "also send all texts to the service of llm.embeddings again")
+	return cmd
 }
 
 func newChatsExport(s *shell) *cobra.Command {

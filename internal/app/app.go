@@ -268,6 +268,10 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	}
 	a.degraded.Watch(observability.BackupFails, a.upkeep.backups.Failing)
 	all := stores(a.Store, a.config, func() corebot.Accounting { return a.accounting }, running{a}, a.gate)
+	if err = a.makeVectors(); err != nil {
+		return err
+	}
+	all.Sayings = a.upkeep.vectors
 	all.Forgetter = forgetter{a.Store, a.config.Home, a.files.Store}
 	all.Tokens, all.Console = revocations{all.Tokens, a}, logouts{all.Console, a}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups

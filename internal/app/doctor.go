@@ -61,6 +61,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkRoots(c)...)
 	findings = append(findings, checkVersions(ctx, home, c.Tools)...)
 	findings = append(findings, checkWeb(ctx, c.Tools.Web)...)
+	findings = append(findings, checkEmbeddings(ctx, c.LLM.Embeddings)...)
 	findings = append(findings, checkWorkers(ctx, c)...)
 	findings = append(findings, checkMCPFiles(ctx, c)...)
 	findings = append(findings, checkNetworks(c)...)

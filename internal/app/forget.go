@@ -137,7 +137,12 @@ func (f forgetter) forgetShared(ctx context.Context, k corebot.Key) error {
 }
 
 // Reindex implements [operate.Forgetter].
-func (f forgetter) Reindex(ctx context.Context) (int64, error) {
+func (f forgetter) Reindex(ctx context.Context, vectors bool) (int64, error) {
+	if vectors {
+		if err := storage.NewVectors(f.db, storage.VectorOptions{}).Renew(ctx); err != nil {
+			return 0, err
+		}
+	}
 	index, err := storage.NewSearchIndex(f.db, storage.SearchIndexOptions{})
 	if err != nil {
 		return 0, err

@@ -74,9 +74,9 @@ var (
 	_ mcp.Registry        = (*tools.Registry)(nil)
 	_ mcp.Pins            = (*storage.MCPTools)(nil)
 	_ mcp.Trail           = (*storage.Audit)(nil)
-	_ builtin.Sayings     = (*storage.History)(nil)
+	_ builtin.Sayings     = (*storage.Vectors)(nil)
 	_ builtin.Summaries   = (*storage.History)(nil)
-	_ builtin.Facts       = (*storage.Facts)(nil)
+	_ builtin.Facts       = recollection{}
 	_ agent.Facts         = knowledge{}
 	_ builtin.Tasks       = (*storage.Tasks)(nil)
 	_ memory.Sources      = (*storage.Chats)(nil)

@@ -143,6 +143,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Audit: storage.NewAudit(db), Witness: auditKeys{c.Home, storage.NewAudit(db)},
 		Chats: chats, ChatSettings: chats, Sessions: storage.NewSessions(db),
 		History: storage.NewHistory(db), Roles: storage.NewGrants(db),
+		Sayings:   storage.NewVectors(db, storage.VectorOptions{}), // by words: vectors need a running Corebot
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),

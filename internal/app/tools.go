@@ -105,12 +105,12 @@ func checkWeb(ctx context.Context, w config.Web) []Finding {
 // chatTools are the tools of an agent for history, messages, tasks and other agents.
 func (a *App) chatTools(u *agentUnit) []tools.Tool {
 	all := []tools.Tool{
-		builtin.HistorySearch(storage.NewHistory(a.Store)), builtin.MemorySummary(storage.NewHistory(a.Store)),
+		builtin.HistorySearch(a.upkeep.vectors), builtin.MemorySummary(storage.NewHistory(a.Store)),
 		builtin.MessageSend(a.destinations(), a.config.Bus.MaxMessageBytes),
 	}
 	all = append(all, builtin.MessageUpload(u.reach(a.disk), a.files))
 	if a.config.Memory.Facts {
-		all = append(all, builtin.MemoryFacts(storage.NewFacts(a.Store))...)
+		all = append(all, builtin.MemoryFacts(recollection{storage.NewFacts(a.Store), a.upkeep.vectors})...)
 	}
 	tasks := storage.NewTasks(a.Store)
 	planner := planner(a.config, a.gate)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,8 @@ type upkeep struct {
 	checkpoints *storage.Checkpoints
 	retention   *storage.Retention
 	search      *storage.SearchIndex
+	vectors     *storage.Vectors
+	daily       *atomic.Pointer[corebot.Cap] // of all usage together
 	backups     *backup.Keeper
 	witness     *witness.Publisher
 	checker     *witness.Checker
@@ -156,6 +159,7 @@ func (u upkeep) keeps(c config.Config, turns *router.Router, heads witness.Optio
 	}
 	return func() {
 		keep()
+		u.daily.Store(&caps.Total)
 		u.witness.Set(heads)
 		u.checker.Set(verify)
 		if turns != nil {
@@ -171,6 +175,7 @@ func (u upkeep) services() []lifecycle.Service {
 		{Name: "checkpoints", Run: u.checkpoints.Run},
 		{Name: "retention", Run: u.retention.Run},
 		{Name: "search index", Run: u.search.Run},
+		{Name: "vectors", Run: u.vectors.Run},
 		{Name: "backups", Run: u.backups.Run},
 		{Name: "audit heads", Run: u.witness.Run},
 		{Name: "audit verification", Run: u.checker.Run},

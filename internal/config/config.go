@@ -75,6 +75,7 @@ type LLM struct {
 	IdleTimeout      time.Duration `mapstructure:"idle_timeout" reload:"yes" min:"1ns"`
 	Vision           bool          `mapstructure:"vision" reload:"yes"`
 	Transcription    Transcription `mapstructure:"transcription"`
+	Embeddings       Embeddings    `mapstructure:"embeddings"`
 	Providers        Providers     `mapstructure:"providers" reload:"yes"`
 	Prices           string        `mapstructure:"prices" reload:"yes"`
 	BreakerFailures  int           `mapstructure:"breaker_failures" reload:"yes" min:"1"`
@@ -90,6 +91,15 @@ type Transcription struct {
 	Model    string        `mapstructure:"model"`
 	Timeout  time.Duration `mapstructure:"timeout" min:"1s"`
 	MaxBytes int64         `mapstructure:"max_bytes" min:"1"`
+}
+
+// Embeddings is the service that turns texts into vectors, by which searches find a like meaning.
+type Embeddings struct {
+	BaseURL string        `mapstructure:"base_url"`
+	APIKey  Secret        `mapstructure:"api_key"`
+	Model   string        `mapstructure:"model"`
+	Timeout time.Duration `mapstructure:"timeout" min:"1s"`
+	Batch   int           `mapstructure:"batch" min:"1"`
 }
 
 // Agent bounds a turn.
@@ -309,6 +319,7 @@ func Defaults() Config {
 			BreakerFailures: 3, BreakerCoolDown: 15 * time.Second,
 			OutputTokens:  4_096,
 			Transcription: Transcription{Model: "whisper-1", Timeout: time.Minute, MaxBytes: 25 << 20},
+			Embeddings:    Embeddings{Timeout: time.Minute, Batch: 64},
 		},
 		Agent: Agent{
 			MaxToolIterations: 24, MaxTime: 10 * time.Minute, Compaction: true,

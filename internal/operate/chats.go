@@ -12,6 +12,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/terms"
 )
 
 // Chats keeps what is known of conversations.
@@ -54,12 +55,19 @@ type History interface {
 	Since(ctx context.Context, k corebot.Key, number int64, limit int) ([]corebot.Said, int64, error)
 }
 
+// Sayings finds what was said in a conversation by words and, where there are vectors, by meaning.
+type Sayings interface {
+	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry,
+		how corebot.Match, err error)
+}
+
 // The operations on chats.
 var (
 	ListChats     = reads("chats.list", (*Service).ListChats)
 	FindChat      = reads("chats.find", (*Service).FindChat)
 	ShowChat      = reads("chats.show", (*Service).ShowChat)
 	ReadHistory   = reads("chats.history", (*Service).ReadHistory)
+	SearchHistory = reads("chats.search", (*Service).SearchHistory)
 	RegisterChat  = changes("chats.register", (*Service).RegisterChat)
 	ResetChat     = changes("chats.reset", (*Service).ResetChat)
 	ForkChat      = changes("chats.fork", (*Service).ForkChat)
@@ -109,6 +117,19 @@ type (
 		Key   corebot.Key `json:"key"`
 		Whole bool        `json:"whole,omitempty"` // also calls of tools, without secrets, and their results
 		Part
+	}
+	// SayingsQuery asks for what was said in a chat, in all its sessions.
+	SayingsQuery struct {
+		Key   corebot.Key `json:"key"`
+		Text  string      `json:"text"`
+		Limit int         `json:"limit"`
+	}
+	// FoundSayings are the entries that were found, and how.
+	FoundSayings struct {
+		Rows    []corebot.HistoryEntry `json:"rows"`
+		Whole   bool                   `json:"whole"`             // each has all words of the query
+		Meaning bool                   `json:"meaning"`           // by meaning, too, the best first
+		Without string                 `json:"without,omitempty"` // why they were not, although vectors are made
 	}
 	// Conversation is a chat and what of its history is in play.
 	Conversation struct {
@@ -237,6 +258,20 @@ func (s *Service) ReadHistory(ctx context.Context, q HistoryQuery) (Page[corebot
 	return pageOf(found, next, func(s corebot.Said) corebot.Said { return s }), nil
 }
 
+// SearchHistory finds what was said in a chat.
+func (s *Service) SearchHistory(ctx context.Context, q SayingsQuery) (f FoundSayings, err error) {
+	query := terms.Parse(q.Text)
+	if len(query.Phrases) == 0 {
+		return f, fmt.Errorf("%w: %q has no word to look for", corebot.ErrInvalid, clip(q.Text))
+	}
+	found, how, err := s.stores.Sayings.Search(ctx, q.Key, query, min(Part{Limit: q.Limit}.size(), maxSaid))
+	if err != nil {
+		return f, err
+	}
+	f = FoundSayings{append([]corebot.HistoryEntry{}, found...), how.Whole, how.Meaning, how.Without}
+	return f, redactCalls(f.Rows)
+}
+
 // NewEntries are the entries of a chat that were written behind a number.
 type NewEntries struct {
 	Rows   []corebot.Said `json:"rows"`
@@ -335,8 +370,9 @@ type Forgetter interface {
 	// Forget deletes all that is kept of a conversation, and overwrites it in the files of the database. An unknown
 	// conversation is [corebot.ErrNotFound], and one in which something waits or runs is [corebot.ErrInvalid].
 	Forget(ctx context.Context, k corebot.Key) (corebot.Forgotten, error)
-	// Reindex has the search index made anew, and gives how many entries it will have.
-	Reindex(ctx context.Context) (entries int64, err error)
+	// Reindex has the search index made anew, and the vectors if asked to. It gives how many entries the index will
+	// have.
+	Reindex(ctx context.Context, vectors bool) (entries int64, err error)
 }
 
 // The operations that delete a conversation, and that make the search index anew.
@@ -346,6 +382,10 @@ var (
 )
 
 type (
+	// Reindexing says what is made anew beside the index of words.
+	Reindexing struct {
+		Vectors bool `json:"vectors,omitempty"`
+	}
 	// ChatLoss names the conversation to delete. Dry only says what would be deleted.
 	ChatLoss struct {
 		Key corebot.Key `json:"key"`
@@ -386,7 +426,7 @@ type Indexed struct {
 
 // Reindex empties the search index. The index is filled again behind the turns; a search meanwhile reads the history
 // itself.
-func (s *Service) Reindex(ctx context.Context, _ struct{}) (Indexed, error) {
-	n, err := s.stores.Forgetter.Reindex(ctx)
+func (s *Service) Reindex(ctx context.Context, r Reindexing) (Indexed, error) {
+	n, err := s.stores.Forgetter.Reindex(ctx, r.Vectors)
 	return Indexed{n}, err
 }

@@ -25,6 +25,7 @@ type Stores struct {
 	ChatSettings ChatSettings
 	Sessions     Sessions
 	History      History
+	Sayings      Sayings
 	Roles        Roles
 	Approvals    Approvals
 	Books        Books // of usage

@@ -18,15 +18,21 @@ type Phrase struct {
 }
 
 // Query is what to look for. The zero Query finds nothing.
-type Query struct{ Phrases []Phrase }
+type Query struct {
+	Phrases []Phrase
+	Text    string // as it was typed
+	Quoted  bool   // a part of it stands in quotes: its words are meant
+}
 
 // Parse reads what a person or a model typed: words, each of which must occur, and "words in quotes", which must stand
 // together. Every string is a query; one without anything that can be searched for has no phrases.
 func Parse(text string) Query {
-	var q Query
+	q := Query{Text: text}
 	for i, part := range strings.Split(text, `"`) {
 		if i%2 == 1 {
+			before := len(q.Phrases)
 			q.add(part)
+			q.Quoted = q.Quoted || len(q.Phrases) > before
 			continue
 		}
 		for w := range strings.FieldsSeq(part) {

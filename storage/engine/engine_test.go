@@ -80,6 +80,14 @@ func TestEveryTypeComesBackAsItWentIn(t *testing.T) {
 	if err := scan(t, c, `SELECT n, j FROM t`, &no, &some); err != nil || no != nil || some == nil || *some != 42 {
 		t.Fatal(no, some, err)
 	}
+	var seen []byte
+	if err := scan(t, c, `SELECT x FROM t`, func(b []byte) { seen = bytes.Clone(b) }); err != nil ||
+		!bytes.Equal(seen, x) {
+		t.Fatal(seen, err)
+	}
+	if err := scan(t, c, `SELECT s FROM t`, func([]byte) {}); err == nil {
+		t.Error("a text is looked at as a blob")
+	}
 	if i != -1<<63 || j != 42 || !b || ms != at.UnixMilli() || s != "zoë\x00\u2028" || e != "" || n != 0 ||
 		!bytes.Equal(x, []byte{0, 255}) || y == nil || len(y) != 0 || z != nil {
 		t.Fatal(i, j, b, ms, s, e, x, y, z, n)

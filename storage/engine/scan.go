@@ -8,8 +8,8 @@ import (
 )
 
 // Scan reads the columns of the current row into *int64, *int, **int64, *bool, *string, *[]byte, or whatever scans an
-// integer by itself. NULL is the zero value for all of them but *string and *bool, for which it is an error, as is
-// every other type than the expected one.
+// integer by itself. A func([]byte) looks at a blob where it lies, and must not keep it. NULL is the zero value for all
+// of them but *string and *bool, for which it is an error, as is every other type than the expected one.
 func (s *Stmt) Scan(dest ...any) error {
 	if len(dest) != s.columns {
 		return fmt.Errorf("engine: %d columns into %d places", s.columns, len(dest))
@@ -49,6 +49,9 @@ func (s *Stmt) scanOne(i int32, dest any) error {
 		if kind != sqlite3.SQLITE_NULL {
 			*d = append([]byte{}, s.bytes(i)...)
 		}
+		ok = kind == sqlite3.SQLITE_BLOB || kind == sqlite3.SQLITE_NULL
+	case func([]byte):
+		d(s.bytes(i))
 		ok = kind == sqlite3.SQLITE_BLOB || kind == sqlite3.SQLITE_NULL
 	case interface{ Scan(any) error }:
 		if ok {

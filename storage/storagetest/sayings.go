@@ -101,14 +101,14 @@ func unknownPlaceIsRefused(s *suite) {
 func (s *suite) wantFound(k corebot.Key, query string, limit int, wantWhole bool, want ...string) {
 	s.t.Helper()
 	for _, state := range []string{"as it is", "indexed"} {
-		found, whole, err := s.Sayings.Search(s.ctx(), k, terms.Parse(query), limit)
+		found, how, err := s.Sayings.Search(s.ctx(), k, terms.Parse(query), limit)
 		s.must(err)
 		var got []string
 		for _, e := range found {
 			got = append(got, words(e))
 		}
-		if whole != wantWhole || !slices.Equal(got, want) {
-			s.t.Errorf("%s: %q finds %q (whole: %v), want %q", state, query, got, whole, want)
+		if how.Whole != wantWhole || !slices.Equal(got, want) {
+			s.t.Errorf("%s: %q finds %q (whole: %v), want %q", state, query, got, how.Whole, want)
 		}
 		if state == "as it is" {
 			s.must(s.Index(s.ctx()))

@@ -17,11 +17,11 @@ import (
 //go:embed history_search.md
 var historySearchDoc string
 
-// Sayings finds what was said in a chat. Found are the newest entries that have all of the query or, where there are
-// none and whole is false, those that have the most of its terms.
+// Sayings finds what was said in a chat. By words, found are the newest entries that have all of the query or, where
+// there are none, those that have the most of its terms. By meaning, the best come first.
 type Sayings interface {
-	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry, whole bool,
-		err error)
+	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry,
+		how corebot.Match, err error)
 }
 
 const nothingSaid = "[nothing like that was said in this chat]"
@@ -58,18 +58,29 @@ func HistorySearch(sayings Sayings) tools.Tool {
 			if a.Limit < 0 {
 				return "", tools.Own(fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, sayingsMost))
 			}
-			found, whole, err := sayings.Search(ctx, c.Key, q, min(cmp.Or(a.Limit, sayingsShown), sayingsMost))
+			found, how, err := sayings.Search(ctx, c.Key, q, min(cmp.Or(a.Limit, sayingsShown), sayingsMost))
 			if err != nil {
 				return "", tools.Own(fmt.Errorf("search the history: %w", err))
 			}
-			if len(found) == 0 {
-				return nothingSaid, nil
+			head := without(how)
+			switch {
+			case len(found) == 0:
+				return head + nothingSaid, nil
+			case how.Meaning:
+				return sayingLines(found, q.Loose(), "[found by words and by meaning, the best first]\n")
+			case how.Whole:
+				return sayingLines(found, q, head)
 			}
-			if whole {
-				return sayingLines(found, q, "")
-			}
-			return sayingLines(found, q.Loose(), "[nothing has all of that; these have some of it]\n")
+			return sayingLines(found, q.Loose(), head+"[nothing has all of that; these have some of it]\n")
 		}, tools.OwnWords(func(tools.Call, historySearchArgs) []string { return []string{nothingSaid} }))
+}
+
+// without says why a search went by words alone although it could go by meaning, too.
+func without(how corebot.Match) string {
+	if how.Without == "" {
+		return ""
+	}
+	return "[searched by words alone: " + how.Without + "]\n"
 }
 
 // parseQuery refuses what cannot be searched for.

@@ -29,7 +29,8 @@ var (
 
 // Facts are what a chat knows as facts: see storage.
 type Facts interface {
-	Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, error)
+	// Recall finds facts by their words and, where there are vectors, by their meaning.
+	Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, corebot.Match, error)
 	Page(ctx context.Context, k corebot.Key, all bool, limit int) ([]corebot.Fact, error)
 }
 
@@ -68,8 +69,9 @@ func MemoryFacts(facts Facts) []tools.Tool {
 				if _, err := parseQuery(a.Query); err != nil {
 					return "", false, tools.Own(err)
 				}
-				found, err := facts.Recall(ctx, c.Key, a.Query, factsShown)
-				return factLines(c, found, err)
+				found, how, err := facts.Recall(ctx, c.Key, a.Query, factsShown)
+				text, outside, err := factLines(c, found, err)
+				return without(how) + text, outside, err
 			}, tools.Touches(func(tools.Call, memoryRecallArgs) policy.Target { return inChat() })),
 		memoryForget(),
 	}

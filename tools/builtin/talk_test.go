@@ -21,6 +21,7 @@ import (
 type sayings struct {
 	found []corebot.HistoryEntry
 	whole bool
+	how   corebot.Match
 	err   error
 	key   corebot.Key
 	limit int
@@ -28,9 +29,10 @@ type sayings struct {
 
 func (s *sayings) Search(_ context.Context, k corebot.Key, _ terms.Query,
 	limit int,
-) ([]corebot.HistoryEntry, bool, error) {
+) ([]corebot.HistoryEntry, corebot.Match, error) {
 	s.key, s.limit = k, limit
-	return s.found, s.whole, s.err
+	s.how.Whole = s.whole
+	return s.found, s.how, s.err
 }
 
 // effects is a journal that keeps the effects of calls.
@@ -89,6 +91,31 @@ func TestASearchShowsWhoSaidWhatInTheCallersChat(t *testing.T) {
 		args{"query": "needle fog", "limit": 999}); !strings.HasPrefix(r.Content, "[nothing has all of that") ||
 		s.limit != 50 || s.key != there {
 		t.Errorf("got %q with the limit %d in %v", r.Content, s.limit, s.key)
+	}
+}
+
+func TestASearchSaysHowItWasMade(t *testing.T) {
+	s := &sayings{how: corebot.Match{Meaning: true}, found: []corebot.HistoryEntry{
+		{Speaker: corebot.SpeakerUser, Parts: corebot.TextPart("my hound")},
+	}}
+	for _, c := range []struct {
+		how   corebot.Match
+		found bool
+		want  string
+	}{
+		{corebot.Match{Meaning: true}, true, "[found by words and by meaning, the best first]\n{"},
+		{corebot.Match{Without: "it is down"}, true, "[searched by words alone: it is down]\n[nothing has all"},
+		{corebot.Match{Without: "it is down"}, false, "[searched by words alone: it is down]\n[nothing like"},
+		{corebot.Match{}, true, "[nothing has all"},
+	} {
+		one := &sayings{how: c.how}
+		if c.found {
+			one.found = s.found
+		}
+		if r, _ := talk(t, corebot.RoleNormal, builtin.HistorySearch(one), here,
+			args{"query": "puppy"}); !strings.HasPrefix(r.Content, c.want) {
+			t.Errorf("%+v: got %q, want %q", c.how, r.Content, c.want)
+		}
 	}
 }
 

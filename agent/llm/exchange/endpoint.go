@@ -20,6 +20,7 @@ import (
 type Options struct {
 	// its name in the list of providers, for errors and hints; empty for the only one
 	Provider string
+	Section  string // of the settings that have the endpoint, for hints; empty: llm, or the provider's entry
 	Model    string // required: the provider's id of the model
 	APIKey   string // empty for servers that want none
 	// sent with every request, over those that the API itself needs; values are kept as secret as the key
@@ -129,6 +130,9 @@ func canBeSent(name, value string) bool {
 // Setting names a setting of this endpoint as an operator finds it. The only provider has settings of its own, and
 // variables that every program knows; one of a list is found by its name.
 func (e *Endpoint) Setting(key string) string {
+	if e.Section != "" {
+		return e.Section + "." + key
+	}
 	if e.Provider != "" {
 		if key == "model" {
 			key = "models"

@@ -1,12 +1,15 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/corebot/corebot"
 )
 
 // Listing is the model of an endpoint that is only asked which models it has: errors read "ask for its models at …".
@@ -27,20 +30,9 @@ func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) 
 		return nil, e.Failure(err, Status{})
 	}
 	req.Header = header.Clone()
-	for name, value := range e.Header {
-		req.Header.Set(name, value)
-	}
-	resp, err := e.client.Do(req)
+	body, err := e.whole(req, maxListBody)
 	if err != nil {
-		return nil, e.Failure(err, Status{})
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxListBody))
-	if err != nil {
-		return nil, e.Failure(err, Status{})
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, e.Failure(fmt.Errorf("status %d", resp.StatusCode), statusIn(resp.StatusCode, body))
+		return nil, err
 	}
 	var list struct {
 		Data []struct {
@@ -57,6 +49,66 @@ func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) 
 		}
 	}
 	return names, nil
+}
+
+// Refused is an answer that refuses the request for what it has in it: its text, or its size.
+func Refused(code int) bool {
+	return code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge ||
+		code == http.StatusUnprocessableEntity
+}
+
+// Post sends JSON to a path below the base URL and reads an answer in JSON of at most so many bytes. The call has the
+// endpoint's whole time. Its errors are those of [Endpoint.Failure]. An answer for which [Refused] is true is also
+// [corebot.ErrInvalid].
+func (e *Endpoint) Post(ctx context.Context, path string, header http.Header, in, out any, most int64) error {
+	ctx, cancel := e.Limit(ctx)
+	defer cancel()
+	text, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode a request to %s: %w", e.BaseURL, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.BaseURL+path, bytes.NewReader(text))
+	if err != nil {
+		return e.Failure(err, Status{})
+	}
+	req.Header = header.Clone()
+	req.Header.Set("Content-Type", "application/json")
+	body, err := e.whole(req, most)
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(body, out) != nil {
+		return e.Failure(&oddAnswer{"something other than the JSON that was asked for"}, Status{})
+	}
+	return nil
+}
+
+// whole makes a request whose answer is one piece, and reads that of at most so many bytes.
+func (e *Endpoint) whole(req *http.Request, most int64) ([]byte, error) {
+	for name, value := range e.Header {
+		req.Header.Set(name, value)
+	}
+	resp, err := e.client.Do(req)
+	if err != nil {
+		if ctx := req.Context(); ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, e.Failure(err, Status{})
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return nil, e.Failure(err, Status{})
+	}
+	if resp.StatusCode != http.StatusOK {
+		failed := e.Failure(fmt.Errorf("status %d", resp.StatusCode), statusIn(resp.StatusCode, body))
+		failed.RetryAfter = retryAfter(resp.Header, time.Now())
+		if Refused(resp.StatusCode) {
+			failed.Err = &about{failed.Error(), corebot.ErrInvalid}
+		}
+		return nil, failed
+	}
+	return body, nil
 }
 
 // statusIn is what a refusal says, in the provider's own words where it has some.
