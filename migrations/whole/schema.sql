@@ -57,6 +57,7 @@
 -- has 0097_forget.sql
 -- has 0098_chat_skills.sql
 -- has 0102_api_keys.sql
+-- has 0104_vectors.sql
 -- has 0106_sessions.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -694,6 +695,37 @@ CREATE TABLE api_keys (
 ) STRICT;
 CREATE INDEX api_keys_at ON api_keys (at);
 CREATE INDEX api_keys_token ON api_keys (token);
+CREATE TABLE vector_state (
+  id         INTEGER PRIMARY KEY CHECK (id = 1),
+  model      TEXT    NOT NULL,
+  dimensions INTEGER NOT NULL, -- of its vectors; 0: none has come yet
+  generation INTEGER NOT NULL, -- counts how often all texts were to be embedded
+  since      INTEGER NOT NULL, -- the first generation of the model
+  history    INTEGER NOT NULL, -- entries of the history up to this one have been embedded
+  facts      INTEGER NOT NULL  -- facts up to this one have been embedded
+) STRICT;
+CREATE TABLE vectors (
+  id         INTEGER PRIMARY KEY,
+  generation INTEGER NOT NULL,
+  vector     BLOB    NOT NULL -- one byte a dimension behind their length; empty: the endpoint refuses the text
+) STRICT;
+CREATE TRIGGER history_unlike AFTER DELETE ON history BEGIN
+  DELETE FROM vectors WHERE id = (1 << 61) | (old.chat_id << 38) | old.id;
+  UPDATE vector_state SET history = (SELECT COALESCE(MAX(id), 0) FROM history)
+    WHERE history > (SELECT COALESCE(MAX(id), 0) FROM history);
+END;
+CREATE TRIGGER fact_unlike AFTER DELETE ON facts BEGIN
+  DELETE FROM vectors WHERE id = (2 << 61) | (old.owner_id << 38) | old.id;
+END;
+CREATE TRIGGER fact_unlike_superseded AFTER UPDATE OF superseded_by ON facts WHEN new.superseded_by > 0 BEGIN
+  DELETE FROM vectors WHERE id = (2 << 61) | (old.owner_id << 38) | old.id;
+END;
+CREATE TRIGGER summary_unlike AFTER DELETE ON summaries BEGIN
+  DELETE FROM vectors WHERE id = (3 << 61) | (old.chat_id << 38) | old.session;
+END;
+CREATE TRIGGER summary_unlike_changed AFTER UPDATE OF text ON summaries BEGIN
+  DELETE FROM vectors WHERE id = (3 << 61) | (old.chat_id << 38) | old.session;
+END;
 CREATE TABLE forks (
   chat_id INTEGER PRIMARY KEY REFERENCES chats (id),
   origin  TEXT    NOT NULL, -- the key of the chat with which the forks began; empty: it was deleted
@@ -767,9 +799,11 @@ INSERT INTO goose_db_version VALUES (57, 95, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (58, 97, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (59, 98, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (60, 102, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (61, 106, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (61, 104, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (62, 106, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
+INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 61);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 62);
