@@ -49,6 +49,10 @@ func (r *Router) undone(ctx context.Context, d corebot.Delivery, c corebot.Comma
 			Replies: []corebot.Message{notice(d, "undo", text, kind)},
 		}
 	}
+	if c.Args != "" { // such as the name of a file: more would be undone than was meant
+		return says("/undo takes nothing behind it: it undoes all changes of one message, the newest that "+
+			"has changed files. Nothing was undone.", corebot.NoticeCommand), nil
+	}
 	k := d.Message.Key
 	if r.opts.Versions == nil || r.opts.Reverter == nil {
 		return says("Changes of files are not kept here: tools.versions is 0.", corebot.NoticeCommand), nil

@@ -117,6 +117,9 @@ func (m *model) export(file string) {
 		m.printDim("this chat cannot be exported")
 		return
 	}
+	if m.place != nil && file != "" {
+		file = m.place(file)
+	}
 	m.later = append(m.later, func() tea.Msg {
 		said, err := m.session()
 		e := exportedMsg{file: file, text: markdownOf(said), messages: len(said), err: err}

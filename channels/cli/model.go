@@ -41,6 +41,7 @@ type model struct {
 	later   []tea.Cmd                                                      // what the handling of a message has begun
 
 	paths      func(typed string) []string // completes a path; nil: none
+	place      func(typed string) string   // the path of a name of a file; nil: the name
 	candidates []string                    // of the last Tab, until the next key
 
 	deliver  func(letter)      // hands a letter to the door; a deliveredMsg reports the end

@@ -49,7 +49,7 @@ func newScreen(ctx context.Context, o Options, key corebot.Key, mail courier) (*
 	h, historyErr := openHistory(o.HistoryFile)
 	s.model = newModel(o, h, width, height)
 	s.model.wrote = s.out.failure
-	s.model.paths = o.Files.Complete
+	s.model.paths, s.model.place = o.Files.Complete, o.Files.Path
 	if o.Session != nil {
 		s.model.session = func() ([]corebot.HistoryEntry, error) { return o.Session(ctx) }
 	}

@@ -57,6 +57,8 @@ were attached to, one of them goes on in its place.`,
 			switch {
 			case chat == "":
 				return usage(cmd, errNoChat)
+			case resume == "" && cmd.Flags().Changed("resume"):
+				return usage(cmd, errors.New("--resume is empty"))
 			case list:
 				return s.listTalks(cmd, agent)
 			}

@@ -30,6 +30,7 @@ func TestChatsOfTerminalsAreListedAndResumedByNumberAndName(t *testing.T) {
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(text) {
 		t.Errorf("it was written over: %q: %v", again, err)
 	}
+	sc.say("/export ~/no/such.md", "open "+filepath.Join(os.Getenv("HOME"), "no/such.md"))
 	sc.press(ctrlD)
 	sc.ends()
 	rows := strings.Split(s.output("chat", "--list"), "\n")
@@ -40,6 +41,10 @@ func TestChatsOfTerminalsAreListedAndResumedByNumberAndName(t *testing.T) {
 	out, err := s.command(t.Context(), "chat", "--resume", "nothing").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "corebot chat --list") {
 		t.Errorf("an unknown name: %v\n%s", err, out)
+	}
+	out, err = s.command(t.Context(), "chat", "--resume", "").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--resume is empty") {
+		t.Errorf("no name: %v\n%s", err, out)
 	}
 }
 

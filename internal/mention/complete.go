@@ -14,7 +14,7 @@ const maxEntries = 2_000
 // are given only if what was typed begins with a dot.
 func (r Reader) Complete(typed string) []string {
 	dir, begin := filepath.Split(typed)
-	where := r.path(dir)
+	where := r.Path(dir)
 	if where == "" {
 		where = "."
 	}

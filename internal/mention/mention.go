@@ -122,7 +122,7 @@ func (r Reader) find(w word) (name, path string, err error) {
 		names = append(names, bare)
 	}
 	for _, name := range names {
-		path, err := filepath.EvalSymlinks(r.path(name))
+		path, err := filepath.EvalSymlinks(r.Path(name))
 		if err == nil {
 			path, err = filepath.Abs(path)
 		}
@@ -141,8 +141,8 @@ func (r Reader) find(w word) (name, path string, err error) {
 	return "", "", nil
 }
 
-// path is the path that a name means.
-func (r Reader) path(name string) string {
+// Path is the path that a name means.
+func (r Reader) Path(name string) string {
 	if rest, home := strings.CutPrefix(name, "~"); home && r.User != "" && (rest == "" || rest[0] == '/') {
 		return filepath.Join(r.User, rest)
 	}
