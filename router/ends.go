@@ -270,7 +270,7 @@ func (r *Router) fork(ctx context.Context, s Sessions, by corebot.AuditEvent, d 
 	if done.Older > 0 {
 		text += fmt.Sprintf(" %d older entries were too many.", done.Older)
 	}
-	if f.To.Channel == corebot.TerminalChannel {
+	if r.opts.Owner.Is(f.To.Channel) {
 		text += fmt.Sprintf(" `corebot chat --chat %s` opens it.", corebot.Plainly(f.To.Chat))
 	}
 	return text + " Memory, files, tasks, roles and approvals stay with this chat.", nil

@@ -15,7 +15,7 @@ func TestASmallContextIsNamedByDoctorAndConfigCheck(t *testing.T) {
 	}{
 		{64_000, 4_096, "ok", "Corebot's own tools take "},
 		{64_000, 4_096, "ok", "shell.exec and the tools of MCP servers come on top"},
-		{10_000, 4_096, "warn", "the descriptions of Corebot's own tools are shortened from "},
+		{12_000, 4_096, "warn", "the descriptions of Corebot's own tools are shortened from "},
 		{5_000, 4_096, "warn", "the context is too small for the tools: a prompt has 904 tokens"},
 	} {
 		settings := config.Defaults()
