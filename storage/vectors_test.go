@@ -109,7 +109,7 @@ func TestWhatWasSaidIsFoundByItsMeaning(t *testing.T) {
 	if n := e.times("xylophone"); n != 0 {
 		t.Error("the result of a tool was embedded")
 	}
-	// What is said after that is found by its words at once.
+	// A later message is found by its words at once.
 	dialogue(t, db, "c", "4", "The zeppelin is late", "so it is")
 	if found, _ := meaningOf(t, v, testKey("c"), "zeppelin", 2); len(found) == 0 || found[0] != "The zeppelin is late" {
 		t.Errorf("the newest is not found: %q", found)

@@ -67,6 +67,7 @@ func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t 
 		t.Errorf("the walk is broken: %d calls ended %v", len(w.calls), outcomes)
 	}
 	compare(t, before, operatorFiles(t, s.home))
+	sentFilesAreOfTheWorkspace(t, s.home)
 	if got := rolesOf(s, "webhook::root"); got != role {
 		t.Errorf("the caller's role was %s and is %s", role, got)
 	}
@@ -105,8 +106,33 @@ func furnish(t *testing.T, home string) {
 	}
 }
 
-// operatorFiles are all files of a home but those of the workspace, the database and the published heads of the audit,
-// with their modes and contents.
+// sentFilesAreOfTheWorkspace looks at the contents that message.upload has kept: one at least, and none of them what a
+// link leads to.
+func sentFilesAreOfTheWorkspace(t *testing.T, home string) {
+	t.Helper()
+	settings, err := os.ReadFile(filepath.Join(home, "corebot.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	kept := os.DirFS(filepath.Join(home, "data", "files"))
+	err = fs.WalkDir(kept, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(kept, path)
+		if sent++; string(content) == string(settings) || strings.Contains(string(content), "mcpServers") {
+			t.Errorf("%s was sent: %s", path, content)
+		}
+		return err
+	})
+	if err != nil || sent == 0 {
+		t.Errorf("%d files were sent, %v", sent, err)
+	}
+}
+
+// operatorFiles are all files of a home but those of the workspace, the database, the published heads of the audit and
+// the files of messages, with their modes and contents.
 func operatorFiles(t *testing.T, home string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -114,7 +140,7 @@ func operatorFiles(t *testing.T, home string) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case path == "workspace":
+		case path == "workspace", path == "data/files":
 			return fs.SkipDir
 		case strings.HasPrefix(path, "data/corebot.db"), path == "data/audit-heads.jsonl": // each start adds a line
 			return nil

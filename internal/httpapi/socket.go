@@ -249,7 +249,7 @@ type frames struct {
 	next  int
 }
 
-// of gives the frame of an event. Who is the first makes it.
+// of gives the frame of an event. The first socket makes it.
 func (s *frames) of(k frameKey) *frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
