@@ -366,3 +366,38 @@ type Rewound struct {
 	Exchanges int64 `json:"exchanges"` // messages with their answers
 	Entries   int64 `json:"entries"`   // of the history, tool calls included
 }
+
+// Link says that a chat has resumed the conversation of another chat, or is about to. The values of State are stored;
+// they never change.
+type Link struct {
+	ID    int64  `json:"id"`
+	From  Key    `json:"from"`            // the chat whose conversation is resumed
+	To    Key    `json:"to,omitzero"`     // the chat that resumes it
+	Giver string `json:"giver,omitempty"` // the principal who offered it; empty: the operator linked
+	Taker string `json:"taker,omitempty"` // the principal who entered the code
+	State string `json:"state"`           // offered, asked or linked
+	// Entries counts what was copied.
+	Entries   int64     `json:"entries"`
+	Code      string    `json:"-"` // of an offer that was just made
+	ExpiresAt time.Time `json:"-"`
+	At        time.Time `json:"at"`
+}
+
+// LinkStep is what a chat command does about a [Link].
+type LinkStep string
+
+// The values of [LinkStep].
+const (
+	LinkOffer LinkStep = "offer" // the chat gets a code
+	LinkEnter LinkStep = "enter" // another chat enters the code
+	LinkAgree LinkStep = "agree" // the first chat agrees to the other
+	Unlink    LinkStep = "unlink"
+)
+
+// Bounds of links. After MaxLinkFailures wrong codes within LinkTime no chat can enter one until that time is over.
+const (
+	LinkTime        = 10 * time.Minute // a code, and the question that follows it, are good for so long
+	MaxOpenLinks    = 100              // codes at once
+	MaxLinkFailures = 20
+	MaxLinks        = 20 // conversations that one chat has resumed
+)

@@ -82,6 +82,12 @@ var commands = []CommandUsage{
 		"/fork", "[NAME] [at ID]", "begin a new chat with what was said here, up to the message with that id if " +
 			"there is one", KindCommand,
 	},
+	{
+		"/link", "[CODE|yes]", "resume this conversation in another chat: get a code here, enter it there, " +
+			"and say yes here",
+		KindControl,
+	},
+	{"/unlink", "", "end the links of this chat; what they have copied is deleted", KindControl},
 	{"/undo", "", "undo the newest changes of files in this chat: those of one message", KindCommand},
 	{"/help", "", "this list", KindCommand},
 }

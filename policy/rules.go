@@ -283,7 +283,7 @@ func keptForAdmins() []rule {
 func ownMessageOnly() []rule {
 	var t []rule
 	for _, command := range []string{
-		"/stop", "/steer", "/retry", "/dead", "/drop", "/why", "/tasks", "/remind", "/undo", "/resume",
+		"/stop", "/steer", "/retry", "/dead", "/drop", "/why", "/tasks", "/remind", "/undo", "/resume", "/unlink",
 	} {
 		t = append(t,
 			rule{
@@ -335,25 +335,6 @@ func rulesCommand() []rule {
 		name: "approval-rules", tool: "/rules", who: admins,
 		reason: "only an admin of this chat can see which approvals last, and revoke them",
 	}}
-}
-
-// RuleSessionOfOthers is the rule by which a new session is denied. It is stored in the audit; it never changes.
-const RuleSessionOfOthers = "session-of-others"
-
-// ownSessionOnly are the rules for chat commands that end, rewind or copy a session. Only a sender who alone has spoken
-// in the session, or an admin, may give them. Anybody may end an empty session.
-func ownSessionOnly() []rule {
-	var t []rule
-	for _, command := range []string{"/new", "/reset", "/rewind", "/fork"} {
-		t = append(t,
-			rule{
-				name: RuleSessionOfOthers, tool: command, when: othersMessage, targeted: true, who: admins,
-				on:     "a session in which others have spoken",
-				reason: "others have spoken in this session: only an admin of this chat may end, rewind or copy it",
-			},
-			rule{name: "own-session", tool: command, who: anyone})
-	}
-	return t
 }
 
 // openToAll lists every tool that everybody may use, one by one. A new tool is denied until it is listed.

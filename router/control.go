@@ -48,6 +48,10 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.usage(ctx, m, c)
 	case "/pair":
 		return r.pair(ctx, m, c)
+	case "/link":
+		return r.link(ctx, m, c)
+	case "/unlink":
+		return r.unlink(ctx, m, c)
 	case "/model":
 		return r.model(ctx, m, c)
 	case "/think":

@@ -96,3 +96,136 @@ func (r *Router) pairingList(ctx context.Context) (string, error) {
 	}
 	return b.String() + pairUsage, nil
 }
+
+// Links has a chat resume the conversation of another one.
+type Links interface {
+	// Of gives the links of a chat.
+	Of(ctx context.Context, k corebot.Key) ([]corebot.Link, error)
+	// Command stores the command, what it does about a link, and its notices, in one commit. It calls notices with the
+	// links that it is about, or with [corebot.ErrNotFound] or another [corebot.ErrInvalid] that says why it does
+	// nothing. A command that by denies does nothing.
+	Command(ctx context.Context, m corebot.Message, step corebot.LinkStep, code string, by corebot.AuditEvent,
+		notices func([]corebot.Link, error) []corebot.Message) (corebot.Receipt, error)
+}
+
+// link accepts a /link: an offer of this conversation, the code of another one, or the word that agrees. Nobody takes
+// the words of others along, so others must not have spoken here.
+func (r *Router) link(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	answer := func(text string) (corebot.Receipt, error) { return r.ledger.Answer(ctx, m, controlNotice(m, c, text)) }
+	if r.opts.Links == nil {
+		return answer("Chats cannot be linked here.")
+	}
+	by, err := r.deniedSession(ctx, m, c)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if by.Outcome == corebot.OutcomeDenied {
+		return r.ledger.Refuse(ctx, m, by, controlNotice(m, c, linkDenied(by.Rule)))
+	}
+	if m.Envelope.Group {
+		return answer("A group takes part in no link: whoever is in it would read a conversation of others.")
+	}
+	step, code := corebot.LinkOffer, ""
+	switch {
+	case strings.EqualFold(c.Args, "yes"):
+		step = corebot.LinkAgree
+	case c.Args != "":
+		if code, err = corebot.ParsePairingCode(c.Args); err != nil {
+			return answer("That is no code: a code has 8 letters and digits. " +
+				"/link shows one in the chat whose conversation goes on here.")
+		}
+		step = corebot.LinkEnter
+	}
+	return r.opts.Links.Command(ctx, m, step, code, by, func(all []corebot.Link, err error) []corebot.Message {
+		if err != nil {
+			return []corebot.Message{controlNotice(m, c, linkFailed(err))}
+		}
+		return linkNotices(m, c, step, all[0])
+	})
+}
+
+func linkDenied(rule string) string {
+	if rule == refusedOthers {
+		return "Others have spoken in this session: only an admin of this chat can link it."
+	}
+	return "Only a person can link chats."
+}
+
+func linkFailed(err error) string {
+	return sentence(strings.TrimPrefix(inChat(err), corebot.ErrInvalid.Error()+": "))
+}
+
+// linkNotices tells both chats what a step did.
+func linkNotices(m corebot.Message, c corebot.Command, step corebot.LinkStep, k corebot.Link) []corebot.Message {
+	there := func(to corebot.Key, name, text string) corebot.Message {
+		return corebot.TextNotice(to, corebot.OwnID("link", k.ID, name), "", text,
+			corebot.Notice{Kind: corebot.NoticeCommand})
+	}
+	switch step {
+	case corebot.LinkOffer:
+		return []corebot.Message{controlNotice(m, c, fmt.Sprintf("Write /link %s in the other chat within %v. Whoever "+
+			"writes it asks to read what was said here, and you will be asked here before he does.", k.Code,
+			corebot.LinkTime))}
+	case corebot.LinkEnter:
+		return []corebot.Message{
+			controlNotice(m, c, "Asked. Say /link yes in the other chat, and its conversation goes on here."),
+			there(k.From, "asked", fmt.Sprintf("%s asks from the chat %s to go on with this conversation there. "+
+				"If that is you, say /link yes. The other chat will see what was said here. "+
+				"Otherwise do nothing: the question ends within %v.",
+				corebot.Plainly(k.Taker), corebot.Plainly(k.To.String()), corebot.LinkTime)),
+		}
+	default:
+		return []corebot.Message{
+			controlNotice(m, c, fmt.Sprintf("The conversation goes on in %s, with %d entries of the history. "+
+				"What is said there is not shown here. Neither chat has roles, memory or files of the other. "+
+				"/unlink takes the entries back.", corebot.Plainly(k.To.String()), k.Entries)),
+			there(k.To, "linked", fmt.Sprintf("The conversation of %s goes on here, with %d entries of the history. "+
+				"/unlink ends that.", corebot.Plainly(k.From.String()), k.Entries)),
+		}
+	}
+}
+
+// unlink accepts an /unlink, of somebody who has linked the chat, or of an admin.
+func (r *Router) unlink(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	if r.opts.Links == nil {
+		return r.ledger.Answer(ctx, m, controlNotice(m, c, "Chats cannot be linked here."))
+	}
+	links, err := r.opts.Links.Of(ctx, m.Key)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	whose := m.Sender
+	for _, k := range links {
+		if k.Giver != m.Sender.String() && k.Taker != m.Sender.String() {
+			whose = corebot.Principal{} // somebody else's
+		}
+	}
+	decision, by, err := r.judge(ctx, m, c, whose)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	if !decision.Allow || m.Sender.ID == "" && len(links) > 0 {
+		by.Outcome = corebot.OutcomeDenied
+		return r.ledger.Refuse(ctx, m, by, controlNotice(m, c,
+			"Only who has linked this chat, or an admin, can end that."))
+	}
+	return r.opts.Links.Command(ctx, m, corebot.Unlink, "", by, func(all []corebot.Link, err error) []corebot.Message {
+		if err != nil {
+			return []corebot.Message{controlNotice(m, c, "This chat is not linked.")}
+		}
+		entries := int64(0)
+		var told []corebot.Message
+		for _, k := range all {
+			entries += k.Entries
+			other := k.From
+			if other == m.Key {
+				other = k.To
+			}
+			told = append(told, corebot.TextNotice(other, corebot.OwnID("link", k.ID, "ended"), "",
+				"The link with "+corebot.Plainly(m.Key.String())+" has ended.",
+				corebot.Notice{Kind: corebot.NoticeCommand}))
+		}
+		return append(told, controlNotice(m, c, fmt.Sprintf("Unlinked. %d entries that were copied are deleted. What "+
+			"answers have said of them stays.", entries)))
+	})
+}

@@ -235,6 +235,11 @@ func (f *Forgetting) rights(ctx context.Context, e extent, gone *corebot.Forgott
 		if now.Rules, err = t.exec(forgetRules, keyArgs(e.key)...); err != nil {
 			return err
 		}
+		if e.chat != 0 { // its words leave the chats that it was linked to
+			if _, err = dropLinksTx(t, linksFrom, e.chat); err != nil {
+				return err
+			}
+		}
 		t.granted = true
 		if now.Grants, err = t.exec(forgetGrants, e.spelled); err != nil {
 			return err

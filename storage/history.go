@@ -19,10 +19,12 @@ var (
 	appendHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts,
 		metadata, calls, call_id, outside, message_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
-	recentHistory    = &query{inSession + `AND h.rewound = 0 ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
+	recentHistory = &query{inSession + `AND h.rewound = 0 ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
+	// Who is known by a link alone neither speaks here nor reads.
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
-		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ? LIMIT 1`}
+		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ?
+		AND h.linked = 0 LIMIT 1`}
 )
 
 const historyColumns = `h.session, h.seq, h.ordinal, h.speaker, h.sender, h.name, h.text, h.parts, h.metadata,

@@ -19,10 +19,10 @@ import (
 )
 
 func newChats(s *shell) *cobra.Command {
-	return group("chats", "List, show, search, set, reset, fork, rewind, export and delete chats", newChatsList(s),
+	return group("chats", "List, show, search, set, reset, fork, rewind, link, export and delete chats", newChatsList(s),
 		newChatsShow(s), newChatsContext(s), newChatsSearch(s),
 		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s), newChatsFork(s),
-		newChatsRewind(s), newChatsExport(s), newChatsDelete(s))
+		newChatsRewind(s), newChatsLink(s), newChatsUnlink(s), newChatsExport(s), newChatsDelete(s))
 }
 
 func newChatsList(s *shell) *cobra.Command {

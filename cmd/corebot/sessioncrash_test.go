@@ -46,6 +46,50 @@ func TestKilledDuringAForkOrARewindThereIsTheOldOrTheNew(t *testing.T) {
 	}
 }
 
+// A link that is cut off has copied all or nothing, and so has its end.
+func TestKilledDuringALinkThereIsTheOldOrTheNew(t *testing.T) {
+	t.Parallel()
+	binary := realProgram(t)
+	model := httptest.NewServer(llmtest.New(func(llmtest.Request) llmtest.Answer { return llmtest.Text("hm") }))
+	t.Cleanup(model.Close)
+	const from, to = "main:cli:local:main", "main:cli:local:b"
+	for point, want := range long.Or(map[string]int{"link.put.after": 2, "link.end.before": 2}, map[string]int{
+		"link.put.before": 0, "link.put.after": 2, "link.end.before": 2, "link.end.after": 0,
+	}) {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := &crash{t: t, binary: binary, home: t.TempDir(), model: model.URL + "/v1"}
+			run := func(fault string, args ...string) error {
+				out, err := c.command(fault, args...).CombinedOutput()
+				c.printed += string(out)
+				return err
+			}
+			for _, text := range []string{"one", "two"} {
+				if err := run("", "send", "--wait", text); err != nil {
+					t.Fatal(err, c.printed)
+				}
+			}
+			if strings.HasPrefix(point, "link.put") {
+				if run(point, "chats", "link", from, to) == nil {
+					t.Fatal("the point was not reached")
+				}
+			} else if run("", "chats", "link", from, to) != nil || run(point, "chats", "unlink", to) == nil {
+				t.Fatalf("the point was not reached: %s", c.printed)
+			}
+			if err := run("", "send", "--chat", "b", "--wait", "go on"); err != nil {
+				t.Fatal(err, c.printed)
+			}
+			out, err := inside(t.Context(), c.home, "chats", "show", to)
+			if n := strings.Count(out, " hm\n"); err != nil || n != want+1 {
+				t.Errorf("%d answers are in play, want %d: %v", n, want+1, err)
+			}
+			if out, err := inside(t.Context(), c.home, "db", "check"); err != nil {
+				t.Errorf("db check: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
 func (c *crash) wantChanged(command string) {
 	c.t.Helper()
 	look := func(args ...string) string {

@@ -88,3 +88,59 @@ chat undoes changes of files.`,
 	jsonFlag(cmd, &asJSON)
 	return cmd
 }
+
+func newChatsLink(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "link FROM TO",
+		Short: "Have the chat TO go on with the conversation of the chat FROM",
+		Long: `Have the chat TO go on with the conversation of the chat FROM: what is in play there is copied, each
+entry with its sender. TO begins a new conversation with it. Both have the same agent. You stand for
+the consent of both; people in chats link by /link, which asks both. Neither chat gets roles, memory
+or files of the other. "corebot chats unlink" deletes what was copied.`,
+		Args: takes("FROM", "TO"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := s.chat(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			to, err := s.chat(cmd, args[1])
+			if err != nil {
+				return err
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				done, err := operate.LinkChats.Call(cmd.Context(), c, operate.Linking{From: from, To: to})
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "linked: %s goes on in %s, with %d entries of the history\n",
+					from, to, done.Entries)
+				return err
+			})
+		},
+	}
+}
+
+func newChatsUnlink(s *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "unlink KEY",
+		Short: "End the links of a chat, and delete what they have copied",
+		Args:  takes("KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := s.chat(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			return s.change(cmd, func(c control.Caller) error {
+				done, err := operate.UnlinkChat.Call(cmd.Context(), c, operate.ChatChange{Key: key})
+				if err != nil {
+					return err
+				}
+				t := &teller{w: cmd.OutOrStdout()}
+				for _, k := range done.Links {
+					t.line("unlinked: %d entries of %s are deleted from %s", k.Entries, k.From, k.To)
+				}
+				return t.err
+			})
+		},
+	}
+}

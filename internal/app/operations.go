@@ -86,6 +86,7 @@ var (
 	_ operate.Chats        = (*storage.Chats)(nil)
 	_ operate.ChatSettings = (*storage.Chats)(nil)
 	_ operate.Sessions     = (*storage.Sessions)(nil)
+	_ operate.Links        = (*storage.Links)(nil)
 	_ operate.History      = (*storage.History)(nil)
 	_ operate.Roles        = (*storage.Grants)(nil)
 	_ operate.Approvals    = (*storage.Approvals)(nil)
@@ -141,7 +142,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 	return operate.Stores{
 		DeadLetters: storage.NewDeadLetters(db), Replays: storage.NewDeadLetters(db), Lives: storage.NewLives(db),
 		Audit: storage.NewAudit(db), Witness: auditKeys{c.Home, storage.NewAudit(db)},
-		Chats: chats, ChatSettings: chats, Sessions: storage.NewSessions(db),
+		Chats: chats, ChatSettings: chats, Sessions: storage.NewSessions(db), Links: storage.NewLinks(db),
 		History: storage.NewHistory(db), Roles: storage.NewGrants(db),
 		Sayings:   storage.NewVectors(db, storage.VectorOptions{}), // by words: vectors need a running Corebot
 		Approvals: storage.NewApprovals(db), Books: storage.NewBooks(db), Deferred: storage.NewDeferred(db),

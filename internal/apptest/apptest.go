@@ -143,6 +143,7 @@ func (k *Kit) NewRouter(q router.Queue, o router.Options) (err error) {
 	}
 	o.Pairings, o.Waits = storage.NewPairings(k.DB), k.Waits
 	o.Jobs, o.Sessions = k.Jobs, sessions{storage.NewSessions(k.DB)}
+	o.Links = storage.NewLinks(k.DB)
 	k.Router, err = router.New(router.Parts{
 		Queue: q, Ledger: k.ledger, Letters: k.DeadLetters, Lives: k.Lives, Approvals: k.Approvals, Agent: k.brain,
 		Roles: k.Grants, Policy: k.rules,

@@ -43,6 +43,13 @@ type Sessions interface {
 	Rewind(ctx context.Context, k corebot.Key, n int, life int64) (corebot.Rewound, error)
 }
 
+// Links has a chat resume the conversation of another one.
+type Links interface {
+	Put(ctx context.Context, from, to corebot.Key) (corebot.Link, error)
+	// Unlink ends the links of a chat, and deletes what they have copied. Without any it is [corebot.ErrNotFound].
+	Unlink(ctx context.Context, k corebot.Key) ([]corebot.Link, error)
+}
+
 // History keeps what was said in conversations.
 type History interface {
 	Recent(ctx context.Context, k corebot.Key, limit int) ([]corebot.HistoryEntry, error)
@@ -72,6 +79,8 @@ var (
 	ResetChat     = changes("chats.reset", (*Service).ResetChat)
 	ForkChat      = changes("chats.fork", (*Service).ForkChat)
 	RewindChat    = changes("chats.rewind", (*Service).RewindChat)
+	LinkChats     = changes("chats.link", (*Service).LinkChats)
+	UnlinkChat    = changes("chats.unlink", (*Service).UnlinkChat)
 	SetQueueMode  = changes("chats.mode", (*Service).SetQueueMode)
 	SetChatAccess = changes("chats.access", (*Service).SetChatAccess)
 	SetChatModel  = changes("chats.model", (*Service).SetChatModel)
@@ -147,6 +156,15 @@ type (
 	Rewinding struct {
 		Key       corebot.Key `json:"key"`
 		Exchanges int         `json:"exchanges"`
+	}
+	// Linking has the chat To resume the conversation of the chat From.
+	Linking struct {
+		From corebot.Key `json:"from"`
+		To   corebot.Key `json:"to"`
+	}
+	// EndedLinks are links that have ended.
+	EndedLinks struct {
+		Links []corebot.Link `json:"links"`
 	}
 	// ModeChange sets the queue mode of a chat; an empty mode is the configured default.
 	ModeChange struct {
@@ -329,6 +347,17 @@ func (s *Service) ForkChat(ctx context.Context, f corebot.Fork) (corebot.Forked,
 // RewindChat takes the last exchanges of a chat out of what the model is shown.
 func (s *Service) RewindChat(ctx context.Context, r Rewinding) (corebot.Rewound, error) {
 	return s.stores.Sessions.Rewind(ctx, r.Key, r.Exchanges, 0)
+}
+
+// LinkChats has a chat resume the conversation of another one. The operator stands for both.
+func (s *Service) LinkChats(ctx context.Context, l Linking) (corebot.Link, error) {
+	return s.stores.Links.Put(ctx, l.From, l.To)
+}
+
+// UnlinkChat ends the links of a chat, and deletes what they have copied.
+func (s *Service) UnlinkChat(ctx context.Context, c ChatChange) (EndedLinks, error) {
+	all, err := s.stores.Links.Unlink(ctx, c.Key)
+	return EndedLinks{all}, err
 }
 
 // SetQueueMode sets the queue mode of a chat.

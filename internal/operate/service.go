@@ -24,6 +24,7 @@ type Stores struct {
 	Chats        Chats
 	ChatSettings ChatSettings
 	Sessions     Sessions
+	Links        Links
 	History      History
 	Sayings      Sayings
 	Roles        Roles

@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/corebot/corebot"
+)
+
+// linkedTest links a chat of another channel, with colliding ids of messages and a colliding id of the sender.
+func linkedTest(t *testing.T) (db *DB, from, to corebot.Key) {
+	t.Helper()
+	db, from, to = openTest(t, t.TempDir()), testKey("a"), testKey("b")
+	to.Channel = "other"
+	exchangeTest(t, db, from, "m0", "ann", true)
+	exchangeTest(t, db, from, "m1", "ann", false)
+	exchangeTest(t, db, to, "m0", "ann", false)
+	k, err := NewLinks(db).Put(t.Context(), from, to)
+	must(t, err)
+	if k.Entries != 6 {
+		t.Fatalf("linked is %+v", k)
+	}
+	exchangeTest(t, db, to, "m1", "ann", false)
+	return db, from, to
+}
+
+func TestALinkedChatHasTheSendersAndTheMarksOfTheOther(t *testing.T) {
+	db, from, to := linkedTest(t)
+	was, _ := inPlay(t, db, from)
+	is, texts := inPlay(t, db, to)
+	wantTexts(t, texts, turnOf("m0", "m1", "m1")...)
+	for i := range was {
+		if a, b := was[i], is[i]; a.Sender != b.Sender || a.Outside != b.Outside || a.MessageID != b.MessageID {
+			t.Errorf("entry %d was %+v and is %+v", i, a, b)
+		}
+	}
+	own := corebot.Principal{Channel: "other", ID: "ann"}
+	if last := is[6]; last.Sender != own || is[0].Sender == own {
+		t.Errorf("ann of the one is ann of the other: %v %v", is[0].Sender, last.Sender)
+	}
+	if other, found, err := NewLedger(db).Another(t.Context(), to, own); err != nil || found {
+		t.Errorf("%v speaks in the chat: %v", other, err)
+	}
+	wantWhole(t, db)
+}
+
+// Facts, summaries and forks that have words of a link go with it. What the chat itself said stays, under the same ids.
+func TestAnEndedLinkLeavesNoneOfItsWords(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, db *DB, from, to corebot.Key){
+		"unlinked there": func(t *testing.T, db *DB, _, to corebot.Key) {
+			_, err := NewLinks(db).Unlink(t.Context(), to)
+			must(t, err)
+		},
+		"unlinked here": func(t *testing.T, db *DB, from, _ corebot.Key) {
+			_, err := NewLinks(db).Unlink(t.Context(), from)
+			must(t, err)
+		},
+		"deleted": func(t *testing.T, db *DB, from, _ corebot.Key) {
+			_, err := NewForgetting(db).Chat(t.Context(), from)
+			must(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, from, to := linkedTest(t)
+			fork := to
+			fork.Chat = "f"
+			_, err := NewSessions(db).Fork(t.Context(), corebot.Fork{From: to, To: fork})
+			must(t, err)
+			for _, who := range []corebot.Principal{{Channel: "test", ID: "ann"}, {Channel: "other", ID: "ann"}} {
+				must(t, NewFacts(db).Learn(t.Context(), corebot.Fact{
+					Key: to, Scope: corebot.FactsOfChat, Subject: who.Channel, Relation: "has", Object: "a cat",
+					Sender:    who,
+					MessageID: "m0",
+				}))
+			}
+			sideQuery(t, db.path, `INSERT INTO summaries (chat_id, session, through, text, model, at)
+				SELECT id, session, 3, 'of it all', '', 1 FROM chats WHERE chat = 'b'`)
+			end(t, db, from, to)
+			for _, k := range []corebot.Key{to, fork} {
+				_, texts := inPlay(t, db, k)
+				wantTexts(t, texts, turnOf("m1")...)
+			}
+			facts := sideQuery(t, db.path, `SELECT subject FROM facts`)
+			if len(facts) != 1 || facts[0] != "other" {
+				t.Errorf("the facts are %q", facts)
+			}
+			if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM links`); n[0] != "0" {
+				t.Errorf("%s links are left", n[0])
+			}
+			wantWhole(t, db)
+			trail := wholeTrail(t, db)
+			if trail.Events == 0 {
+				t.Error("the audit has nothing")
+			}
+		})
+	}
+}
+
+func TestChatsThatCannotBeLinkedAreNot(t *testing.T) {
+	db, from, to := linkedTest(t)
+	thread, helper, empty := from, to, testKey("empty")
+	thread.Thread, helper.Agent = "7", "helper"
+	publishTest(t, db, "busy", "w")
+	for name, pair := range map[string][2]corebot.Key{
+		"the same chat": {from, from}, "its thread": {from, thread}, "another agent": {from, helper},
+		"at work": {from, testKey("busy")}, "no name": {from, testKey("")}, "nothing said": {empty, to},
+	} {
+		if name == "nothing said" {
+			must(t, NewChats(db).Register(t.Context(), empty, true, ""))
+		}
+		if _, err := NewLinks(db).Put(t.Context(), pair[0], pair[1]); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+	}))
+	for range corebot.MaxLinks - 1 {
+		_, err := NewLinks(db).Put(t.Context(), from, to)
+		must(t, err)
+	}
+	if _, err := NewLinks(db).Put(t.Context(), from, to); !errors.Is(err, corebot.ErrInvalid) ||
+		!strings.Contains(err.Error(), "can have no more") {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// A /link that is delivered again, and a code that two chats enter, change nothing a second time.
+func TestADuplicateOfALinkChangesNothing(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	from, to := testKey("a"), testKey("b")
+	exchangeTest(t, db, from, "m0", "ann", false)
+	l, code := NewLinks(db), ""
+	run := func(k corebot.Key, id, sender, text string, step corebot.LinkStep) (refused error) {
+		t.Helper()
+		m := testMessage(k.Chat, id)
+		m.Direction, m.Kind, m.Parts = corebot.Control, corebot.KindControl, corebot.TextPart(text)
+		m.Sender.ID = sender
+		_, err := l.Command(t.Context(), m, step, code, corebot.AuditEvent{},
+			func(all []corebot.Link, err error) []corebot.Message {
+				if refused = err; step == corebot.LinkOffer && err == nil {
+					code = all[0].Code
+				}
+				return nil
+			})
+		must(t, err)
+		return refused
+	}
+	must(t, run(from, "c1", "ann", "/link", corebot.LinkOffer))
+	must(t, run(from, "c1", "ann", "/link", corebot.LinkOffer))
+	must(t, run(to, "c2", "bea", "/link X", corebot.LinkEnter))
+	must(t, run(to, "c2", "bea", "/link X", corebot.LinkEnter))
+	if err := run(testKey("c"), "c3", "eve", "/link X", corebot.LinkEnter); !errors.Is(err, corebot.ErrNotFound) {
+		t.Errorf("a used code: %v", err)
+	}
+	for range 2 {
+		must(t, run(from, "c4", "ann", "/link yes", corebot.LinkAgree))
+	}
+	if err := run(from, "c5", "ann", "/link yes", corebot.LinkAgree); !errors.Is(err, corebot.ErrNotFound) {
+		t.Errorf("a second yes: %v", err)
+	}
+	_, texts := inPlay(t, db, to)
+	wantTexts(t, texts, turnOf("m0")...)
+	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM history`); n[0] != "6" {
+		t.Errorf("%s entries", n[0])
+	}
+}
