@@ -59,6 +59,7 @@
 -- has 0102_api_keys.sql
 -- has 0104_vectors.sql
 -- has 0106_sessions.sql
+-- has 0107_links.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -250,7 +251,7 @@ CREATE TABLE "history" (
   calls      TEXT    NOT NULL DEFAULT '',
   call_id    TEXT    NOT NULL DEFAULT '',
   message_id TEXT    NOT NULL,
-  at         INTEGER NOT NULL, outside INTEGER NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '', metadata TEXT NOT NULL DEFAULT '', rewound INTEGER NOT NULL DEFAULT 0,
+  at         INTEGER NOT NULL, outside INTEGER NOT NULL DEFAULT 0, parts TEXT NOT NULL DEFAULT '', metadata TEXT NOT NULL DEFAULT '', rewound INTEGER NOT NULL DEFAULT 0, linked INTEGER NOT NULL DEFAULT 0,
   UNIQUE (chat_id, session, seq, ordinal)
 ) STRICT;
 CREATE VIRTUAL TABLE history_terms USING fts5(terms, content='', contentless_delete=1, tokenize='ascii');
@@ -737,6 +738,30 @@ CREATE INDEX forks_origin ON forks (origin);
 CREATE TRIGGER fork_forgotten BEFORE DELETE ON chats BEGIN
   DELETE FROM forks WHERE chat_id = old.id;
 END;
+CREATE TABLE links (
+  id         INTEGER PRIMARY KEY AUTOINCREMENT,
+  from_chat  INTEGER NOT NULL REFERENCES chats (id),
+  giver      TEXT    NOT NULL, -- the principal who offered the conversation
+  code       TEXT    NOT NULL DEFAULT '', -- empty: it was used, or the operator linked
+  state      TEXT    NOT NULL, -- offered, asked or linked
+  to_chat    INTEGER NOT NULL DEFAULT 0,
+  taker      TEXT    NOT NULL DEFAULT '', -- the principal who entered the code
+  entries    INTEGER NOT NULL DEFAULT 0,
+  expires_at INTEGER NOT NULL, -- 0: never
+  at         INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX links_code ON links (code) WHERE code <> '';
+CREATE INDEX links_from ON links (from_chat);
+CREATE INDEX links_to ON links (to_chat);
+CREATE TABLE link_failures (
+  id       INTEGER PRIMARY KEY CHECK (id = 1),
+  failures INTEGER NOT NULL,
+  since    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX history_linked ON history (linked) WHERE linked <> 0;
+CREATE TRIGGER link_forgotten BEFORE DELETE ON chats BEGIN
+  DELETE FROM links WHERE from_chat = old.id OR to_chat = old.id;
+END;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -801,9 +826,11 @@ INSERT INTO goose_db_version VALUES (59, 98, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (60, 102, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (61, 104, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (62, 106, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (63, 107, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
+INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 62);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 63);
