@@ -19,8 +19,8 @@ import (
 )
 
 func newChats(s *shell) *cobra.Command {
-	return group("chats", "List, show, search, set, reset, fork, rewind, link, export and delete chats", newChatsList(s),
-		newChatsShow(s), newChatsContext(s), newChatsSearch(s),
+	return group("chats", "List, show, search, set, reset, fork, rewind, link, export and delete chats",
+		newChatsList(s), newChatsShow(s), newChatsContext(s), newChatsSearch(s),
 		newChatsRegister(s), newChatsSet(s), newChatsModel(s), newChatsThink(s), newChatsReset(s), newChatsFork(s),
 		newChatsRewind(s), newChatsLink(s), newChatsUnlink(s), newChatsExport(s), newChatsDelete(s))
 }
