@@ -189,6 +189,14 @@ type Steered struct {
 // SkillChoices are the skills that are switched on (true) or off in a chat, whatever their triggers.
 type SkillChoices map[string]bool
 
+// KnownSkill is a skill of an agent, as a chat is told of it.
+type KnownSkill struct {
+	Name        string
+	Description string
+	Trigger     string // auto, manual or keyword
+	Useless     string // why it cannot be used; empty: it can
+}
+
 // MaxSkillChoices is how many skills a chat can have switched.
 const MaxSkillChoices = 64
 

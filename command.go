@@ -68,6 +68,10 @@ var commands = []CommandUsage{
 		"/think", "[LEVEL]", "tell how much the model thinks; an admin chooses off, minimal, low, medium or high for " +
 			"this conversation, or default", KindControl,
 	},
+	{
+		"/skills", "[enable|disable NAME]", "list the skills, and which are on in this chat; an admin of the chat " +
+			"switches one on or off", KindControl,
+	},
 	{"/models", "", "list the models that can answer", KindControl},
 	{
 		"/context", "", "tell what the next request to the model would carry, and what this conversation has cost",

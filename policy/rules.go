@@ -295,8 +295,8 @@ func ownMessageOnly() []rule {
 	return t
 }
 
-// modelCommands are the rules for a /model and a /think that choose: another model can cost more, and reads the whole
-// session; more thinking costs more, too.
+// modelCommands are the rules for a /model, a /think and a /skills that choose. Another model can cost more, and reads
+// the whole session. More thinking costs more, too. A skill is text that the model obeys.
 func modelCommands() []rule {
 	return []rule{
 		{
@@ -307,6 +307,7 @@ func modelCommands() []rule {
 			name: "think", tool: "/think", who: admins,
 			reason: "only an admin of this chat can choose how much the model thinks",
 		},
+		{name: "skills-here", tool: "/skills", who: admins, reason: skillsOfAdmins},
 	}
 }
 

@@ -56,6 +56,8 @@ func (r *Router) Control(ctx context.Context, m corebot.Message) (corebot.Receip
 		return r.model(ctx, m, c)
 	case "/think":
 		return r.think(ctx, m, c)
+	case "/skills":
+		return r.skills(ctx, m, c)
 	case "/models":
 		return r.ledger.Answer(ctx, m, controlNotice(m, c, r.modelList(m.Key.Agent)))
 	case "/context":

@@ -115,6 +115,7 @@ type Options struct {
 	Choices  Choices             // stores what /model and /think choose; nil: nothing can be chosen
 	Thinks   Thinks              // for /think; nil: nobody knows how models think
 	Pairings Pairings            // for /pair; nil: nobody is paired
+	Skills   Skills              // for /skills; nil: there are none
 	Links    Links               // for /link and /unlink; nil: chats are not linked
 	Sessions Sessions            // for /rewind and /fork; nil: neither is there
 	Redact   func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing

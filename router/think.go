@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // Thinks says how the model of an agent thinks that is asked for a level: the default level is the agent's. An empty
@@ -66,4 +68,91 @@ func (r *Router) thought(k corebot.Key, model string, asked corebot.Thinking) st
 		return corebot.Thought{Asked: asked}.String()
 	}
 	return r.opts.Thinks(k.Agent, model, asked).String()
+}
+
+// Skills are what /skills lists and switches.
+type Skills interface {
+	// Skills are those that are switched on or off in a chat.
+	Skills(ctx context.Context, k corebot.Key) (corebot.SkillChoices, error)
+	// ChooseSkill stores the command, the switch of a skill in its chat and the notice in one commit. It calls notice
+	// with the result: nil, or [corebot.ErrInvalid] if the chat has too many switches. A command that by denies changes
+	// nothing.
+	ChooseSkill(ctx context.Context, m corebot.Message, skill string, on bool, by corebot.AuditEvent,
+		notice func(error) corebot.Message) (corebot.Receipt, error)
+	// Known are the skills of an agent.
+	Known(agent string) ([]corebot.KnownSkill, error)
+}
+
+// skills answers a /skills: it lists the skills, or has an admin switch one.
+func (r *Router) skills(ctx context.Context, m corebot.Message, c corebot.Command) (corebot.Receipt, error) {
+	answer := func(text string) (corebot.Receipt, error) { return r.ledger.Answer(ctx, m, controlNotice(m, c, text)) }
+	if r.opts.Skills == nil {
+		return answer("There are no skills here.")
+	}
+	known, err := r.opts.Skills.Known(m.Key.Agent)
+	if err != nil {
+		return corebot.Receipt{}, fmt.Errorf("read the skills: %w", err)
+	}
+	words := strings.Fields(c.Args)
+	if len(words) == 0 {
+		choices, err := r.opts.Skills.Skills(ctx, m.Key)
+		if err != nil {
+			return corebot.Receipt{}, err
+		}
+		return answer(skillList(known, choices))
+	}
+	if len(words) != 2 || words[0] != "enable" && words[0] != "disable" {
+		return answer("Say " + corebot.UsageOf(c.Name) + ".")
+	}
+	name, on := words[1], words[0] == "enable"
+	decision, by, err := r.judge(ctx, m, c, m.Sender)
+	if err != nil {
+		return corebot.Receipt{}, err
+	}
+	i := slices.IndexFunc(known, func(s corebot.KnownSkill) bool { return s.Name == name })
+	switch {
+	case !decision.Allow:
+		return r.ledger.Refuse(ctx, m, by, controlNotice(m, c, "That is not allowed: "+decision.Reason+"."))
+	case i < 0:
+		return answer(fmt.Sprintf("There is no skill called %q. /skills lists them.",
+			corebot.Plainly(runes.Head(name, longestEcho))))
+	case on && known[i].Useless != "":
+		return answer(fmt.Sprintf("The skill %s cannot be used: %s.", name, corebot.Plainly(known[i].Useless)))
+	}
+	return r.opts.Skills.ChooseSkill(ctx, m, name, on, by, func(err error) corebot.Message {
+		text := fmt.Sprintf("The skill %s is on in this chat from the next message on.", name)
+		switch {
+		case err != nil:
+			text = sentence(strings.TrimPrefix(err.Error(), corebot.ErrInvalid.Error()+": "))
+		case !on:
+			text = fmt.Sprintf("The skill %s is off in this chat from the next message on.", name)
+		}
+		return controlNotice(m, c, text)
+	})
+}
+
+// skillsShown bounds the list of skills, in bytes.
+const skillsShown = 6 << 10
+
+func skillList(known []corebot.KnownSkill, choices corebot.SkillChoices) string {
+	if len(known) == 0 {
+		return "There are no skills here."
+	}
+	var b strings.Builder
+	for i, s := range known {
+		how := s.Trigger
+		if on, chosen := choices[s.Name]; chosen {
+			how = map[bool]string{true: "on in this chat", false: "off in this chat"}[on]
+		}
+		if s.Useless != "" {
+			how = "cannot be used: " + s.Useless
+		}
+		line := corebot.Plainly(fmt.Sprintf("%s (%s): %s", s.Name, how, runes.Head(s.Description, 200)))
+		if b.Len()+len(line) > skillsShown {
+			fmt.Fprintf(&b, "and %d more; `corebot skills list` shows all", len(known)-i)
+			break
+		}
+		b.WriteString(line + "\n")
+	}
+	return strings.TrimSpace(b.String())
 }

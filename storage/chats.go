@@ -334,7 +334,8 @@ func (c *Chats) choose(ctx context.Context, m corebot.Message, by corebot.AuditE
 		var verdict error
 		if by.Outcome == corebot.OutcomeDenied {
 			err = auditTx(t, []corebot.AuditEvent{by})
-		} else if verdict = set(t); !errors.Is(verdict, corebot.ErrNotFound) {
+		} else if verdict = set(t); !errors.Is(verdict, corebot.ErrNotFound) &&
+			!errors.Is(verdict, corebot.ErrInvalid) {
 			err = verdict
 		}
 		if err != nil {
@@ -356,6 +357,16 @@ func (c *Chats) Skills(ctx context.Context, k corebot.Key) (corebot.SkillChoices
 	text := ""
 	_, err := c.db.reader.one(ctx, selectSkills, []any{&text}, keyArgs(k)...)
 	return corebot.ParseSkillChoices(text), err
+}
+
+// ChooseSkill stores a /skills that switches a skill, the switch and the notice in one commit, as ChooseModel does. Too
+// many switches of a chat are [corebot.ErrInvalid].
+func (c *Chats) ChooseSkill(ctx context.Context, m corebot.Message, skill string, on bool, by corebot.AuditEvent,
+	notice func(error) corebot.Message,
+) (corebot.Receipt, error) {
+	return c.choose(ctx, m, by, notice, func(t *tx) error {
+		return c.As(by).chooseSkillTx(t, corebot.ChooseSkill{Chat: m.Key, Skill: skill, On: on})
+	})
 }
 
 // chooseSkillTx handles [corebot.ChooseSkill]. A chat with too many choices refuses one more.

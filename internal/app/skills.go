@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/storage"
 )
 
 // openSkills reads the skills of the workspace that the agent has from now on. Which tools there are is asked when a
@@ -124,4 +127,30 @@ func checkSkills(ctx context.Context, c config.Config, entry config.AgentEntry) 
 	}
 	return append(findings, ok("%d of %d skills can be used (`corebot skills list` shows them)", usable,
 		len(all.Rows)))
+}
+
+// chatSkills are the skills that people switch in chats.
+type chatSkills struct {
+	*storage.Chats
+	a *App
+}
+
+// Known implements [router.Skills]: as the prompts of turns have them.
+func (s chatSkills) Known(agent string) (all []corebot.KnownSkill, err error) {
+	u, err := s.a.agents.named(agent)
+	if err != nil {
+		return nil, err
+	}
+	found, err := u.notes.skills.All()
+	for _, k := range found.Skills {
+		one := corebot.KnownSkill{Name: k.Name, Description: k.Description, Trigger: cmp.Or(string(k.Trigger), "auto")}
+		switch {
+		case k.Err != nil:
+			one.Useless = k.Err.Error()
+		case !k.Usable():
+			one.Useless = "it needs " + strings.Join(k.Missing.List(), ", ")
+		}
+		all = append(all, one)
+	}
+	return all, err
 }
