@@ -121,6 +121,12 @@ func TestACodeIsGoodForOneChatAndAShortTime(t *testing.T) {
 		l.want("eve", "c", "/link yes", "not found")
 		pass(corebot.LinkTime)
 		l.want("ann", "a", "/link yes", "not found") // too late
+		// An admin of the chat agrees to nothing that somebody else has offered.
+		must(t, l.Grants.Grant(t.Context(), corebot.Grant{
+			Principal: apptest.Person("root"), Chat: apptest.Key("a"), Role: corebot.RoleAdmin,
+		}))
+		l.want("bea", "b", "/link "+l.offer("ann", "a"), "Asked.")
+		l.want("root", "a", "/link yes", "not found")
 		old := l.offer("ann", "a")
 		newer := l.offer("ann", "a")
 		l.want("bea", "b", "/link "+old, "not found") // there is a newer one
