@@ -276,16 +276,13 @@ func (v *victim) wantUnharmed(when string) {
 }
 
 // asked counts how often the model wanted the bank to pay.
-func (v *victim) asked() (n int) {
+func (v *victim) asked() int {
 	v.t.Helper()
-	events, err := storage.NewAudit(v.DB).List(v.t.Context(), corebot.AuditFilter{})
+	events, err := storage.NewAudit(v.DB).List(v.t.Context(), corebot.AuditFilter{
+		Tool: "mcp__bank__pay", Limit: 10_000,
+	})
 	must(v.t, err)
-	for _, e := range events {
-		if e.Tool == "mcp__bank__pay" {
-			n++
-		}
-	}
-	return n
+	return len(events)
 }
 
 // TestPoisonThroughEveryDoorHasNoEffectWithoutADecision has mallory say texts in the shapes of published attacks on the
