@@ -26,8 +26,10 @@ INSERT INTO link_failures VALUES (1, 0, 0);
 ALTER TABLE history ADD COLUMN linked INTEGER NOT NULL DEFAULT 0; -- the link; 0: none
 CREATE INDEX history_linked ON history (linked) WHERE linked <> 0;
 -- +goose StatementBegin
+-- Forks of the chat that resumed a conversation have copies of it. So the link stays until its source goes.
 CREATE TRIGGER link_forgotten BEFORE DELETE ON chats BEGIN
-  DELETE FROM links WHERE from_chat = old.id OR to_chat = old.id;
+  DELETE FROM links WHERE from_chat = old.id OR to_chat = old.id AND state <> 'linked';
+  UPDATE links SET to_chat = 0 WHERE to_chat = old.id;
 END;
 -- +goose StatementEnd
 

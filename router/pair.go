@@ -210,7 +210,11 @@ func (r *Router) unlink(ctx context.Context, m corebot.Message, c corebot.Comman
 			"Only who has linked this chat, or an admin, can end that."))
 	}
 	return r.opts.Links.Command(ctx, m, corebot.Unlink, "", by, func(all []corebot.Link, err error) []corebot.Message {
-		if err != nil {
+		switch {
+		case errors.Is(err, corebot.ErrInvalid):
+			return []corebot.Message{controlNotice(m, c, "An answer is under way in a chat that has the words. "+
+				"Try again when it has come.")}
+		case err != nil:
 			return []corebot.Message{controlNotice(m, c, "This chat is not linked.")}
 		}
 		entries := int64(0)
@@ -220,6 +224,9 @@ func (r *Router) unlink(ctx context.Context, m corebot.Message, c corebot.Comman
 			other := k.From
 			if other == m.Key {
 				other = k.To
+			}
+			if other == (corebot.Key{}) { // that chat was deleted
+				continue
 			}
 			told = append(told, corebot.TextNotice(other, corebot.OwnID("link", k.ID, "ended"), "",
 				"The link with "+corebot.Plainly(m.Key.String())+" has ended.",

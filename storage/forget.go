@@ -98,6 +98,18 @@ func (f *Forgetting) Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, e
 		if err := f.atRest(ctx, k); err != nil {
 			return nil, err
 		}
+		links, err := NewLinks(f.db).Of(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		for _, link := range links { // a turn there has read the words, and can be making a summary of them
+			if link.From != k || link.To == (corebot.Key{}) {
+				continue
+			}
+			if err := f.atRest(ctx, link.To); err != nil {
+				return nil, fmt.Errorf("its conversation goes on elsewhere: %w", err)
+			}
+		}
 	}
 	return all, nil
 }
@@ -236,7 +248,11 @@ func (f *Forgetting) rights(ctx context.Context, e extent, gone *corebot.Forgott
 			return err
 		}
 		if e.chat != 0 { // its words leave the chats that it was linked to
-			if _, err = dropLinksTx(t, linksFrom, e.chat); err != nil {
+			links, err := theseLinksTx(t, linksFrom, e.chat)
+			if err != nil {
+				return err
+			}
+			if err := forgetLinksTx(t, links); err != nil {
 				return err
 			}
 		}

@@ -62,6 +62,14 @@ var (
 	appendLinked = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts,
 		metadata, calls, call_id, outside, message_id, at, linked)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+	linkedBefore = &query{`SELECT COUNT(*) FROM history WHERE chat_id = ? AND session = ? AND seq <= ?
+		AND linked <> 0`}
+	busyWithLink = &query{`SELECT COUNT(*) FROM lanes l JOIN chats c ON l.agent = c.agent AND l.channel = c.channel
+		AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread
+		WHERE l.direction = 1 AND l.depth > 0
+		AND c.id IN (SELECT chat_id FROM history WHERE linked = ? AND linked <> 0)`}
+	linkableCount = &query{`SELECT COUNT(*) FROM history h WHERE h.chat_id = ? AND h.session = ? AND h.seq >= ?
+		AND h.rewound = 0 AND h.linked = 0`}
 	takePlaces = &query{`UPDATE lanes SET next_seq = next_seq + ?1, swept = swept + ?1 WHERE id = ?2`}
 )
 
@@ -240,10 +248,12 @@ func (l *Links) agreeTx(t *tx, from corebot.Key, giver corebot.Principal) (k cor
 	if !found || k.Giver != giver.String() {
 		return corebot.Link{}, fmt.Errorf("a chat that wants to resume this conversation: %w", corebot.ErrNotFound)
 	}
-	if _, err := t.exec(dropLink, k.ID); err != nil {
+	asked := k.ID
+	if k, err = l.putTx(t, k.From, k.To, k.Giver, k.Taker); err != nil {
 		return k, err
 	}
-	return l.putTx(t, k.From, k.To, k.Giver, k.Taker)
+	_, err = t.exec(dropLink, asked)
+	return k, err
 }
 
 // Put links two chats for the operator, who stands for both.
@@ -298,15 +308,19 @@ func (l *Links) putTx(t *tx, from, to corebot.Key, giver, taker string) (k coreb
 			return k, cmp.Or(err, errOthersThere)
 		}
 	}
+	var linkable int64
+	if _, err := t.one(linkableCount, []any{&linkable}, source.ID, source.Session, first); err != nil {
+		return k, err
+	}
+	if linkable == 0 {
+		return k, fmt.Errorf("%w: nothing was said in that conversation", corebot.ErrInvalid)
+	}
 	k = corebot.Link{From: from, To: to, Giver: giver, Taker: taker, State: "linked", At: t.now}
 	if k.ID, err = t.insert(putLink, source.ID, giver, target.ID, taker, t.now); err != nil {
 		return k, err
 	}
 	if k.Entries, err = carryTx(t, source, target, k.ID, first); err != nil {
 		return k, err
-	}
-	if k.Entries == 0 {
-		return k, fmt.Errorf("%w: nothing was said in that conversation", corebot.ErrInvalid)
 	}
 	if _, err := t.exec(countLinked, k.Entries, k.ID); err != nil {
 		return k, err
@@ -384,7 +398,20 @@ func (l *Links) unlinkTx(t *tx, k corebot.Key) (all []corebot.Link, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if all, err = dropLinksTx(t, linksOf, chat.ID); err != nil {
+	if all, err = theseLinksTx(t, linksOf, chat.ID); err != nil {
+		return nil, err
+	}
+	for _, link := range all {
+		var busy int64
+		if _, err := t.one(busyWithLink, []any{&busy}, link.ID); err != nil {
+			return nil, err
+		}
+		if busy > 0 { // its turn has read the words, and can be making a summary of them
+			return nil, corebot.WithHint(fmt.Errorf("%w: something waits or runs in a chat that has the words",
+				corebot.ErrInvalid), "try again after the answer")
+		}
+	}
+	if err := forgetLinksTx(t, all); err != nil {
 		return nil, err
 	}
 	open, err := t.exec(dropOpenLinks, t.now, chat.ID)
@@ -397,8 +424,8 @@ func (l *Links) unlinkTx(t *tx, k corebot.Key) (all []corebot.Link, err error) {
 	return all, changeTx(t, l.by, "chat.unlink", k, map[string]any{"chat": k.String(), "links": len(all)})
 }
 
-// dropLinksTx ends links, and deletes what they have copied and what was made of it.
-func dropLinksTx(t *tx, which *query, chat int64) (all []corebot.Link, err error) {
+// theseLinksTx gives the links of a chat.
+func theseLinksTx(t *tx, which *query, chat int64) (all []corebot.Link, err error) {
 	if err := t.each(which, func(s scanner) error {
 		k, _, _, err := scanLink(s)
 		all = append(all, k)
@@ -406,12 +433,17 @@ func dropLinksTx(t *tx, which *query, chat int64) (all []corebot.Link, err error
 	}, chat); err != nil {
 		return nil, err
 	}
+	return all, nil
+}
+
+// forgetLinksTx deletes what links have copied, what was made of it, and the links.
+func forgetLinksTx(t *tx, all []corebot.Link) error {
 	for _, k := range all {
 		for _, q := range []*query{dropLinkedFacts, dropLinkedNotes, dropLinked, dropLink} {
 			if _, err := t.exec(q, k.ID); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return all, nil
+	return nil
 }

@@ -166,3 +166,84 @@ func TestADuplicateOfALinkChangesNothing(t *testing.T) {
 		t.Errorf("%s entries", n[0])
 	}
 }
+
+// A fork of the chat that resumed a conversation has its words, too. They go when the conversation is deleted, also if
+// that chat was deleted before.
+func TestWordsOfALinkGoFromForksWhenTheChatBetweenIsDeleted(t *testing.T) {
+	db, from, to := linkedTest(t)
+	fork := to
+	fork.Chat = "f"
+	_, err := NewSessions(db).Fork(t.Context(), corebot.Fork{From: to, To: fork})
+	must(t, err)
+	_, err = NewForgetting(db).Chat(t.Context(), to)
+	must(t, err)
+	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM history WHERE linked <> 0`); n[0] == "0" {
+		t.Fatal("the fork has nothing of the conversation")
+	}
+	_, err = NewForgetting(db).Chat(t.Context(), from)
+	must(t, err)
+	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM history WHERE linked <> 0`); n[0] != "0" {
+		t.Errorf("%v entries of the conversation are left", n)
+	}
+}
+
+// A fork has no summary of words that came by a link: it would not be found when they are deleted.
+func TestAForkHasNoSummaryOfLinkedWords(t *testing.T) {
+	db, from, to := linkedTest(t)
+	sideQuery(t, db.path, `INSERT INTO summaries (chat_id, session, through, text, model, at)
+		SELECT id, session, (SELECT MAX(seq) FROM history h WHERE h.chat_id = chats.id AND h.linked <> 0), 'sum', '', 1
+		FROM chats WHERE chat = 'b'`)
+	fork := to
+	fork.Chat = "f"
+	_, err := NewSessions(db).Fork(t.Context(), corebot.Fork{From: to, To: fork})
+	must(t, err)
+	_, err = NewForgetting(db).Chat(t.Context(), from)
+	must(t, err)
+	for _, table := range []string{"history WHERE linked <> 0", "summaries"} {
+		if n := count(t, db.path, table); n != 0 {
+			t.Errorf("%s: %d are left", table, n)
+		}
+	}
+}
+
+// A turn that runs has read the words, and can be making a summary of them.
+func TestWordsOfALinkAreNotDeletedUnderATurnThatHasReadThem(t *testing.T) {
+	db, from, to := linkedTest(t)
+	m := testMessage(to.Chat, "run")
+	m.Key, m.Sender = to, corebot.Principal{Channel: to.Channel, ID: "ann"}
+	_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
+	must(t, err)
+	d := claimTest(t, db)
+	if _, err := NewForgetting(db).Chat(t.Context(), from); !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("deleted: %v", err)
+	}
+	if _, err := NewLinks(db).Unlink(t.Context(), from); !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("unlinked: %v", err)
+	}
+	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	_, err = NewForgetting(db).Chat(t.Context(), from)
+	must(t, err)
+}
+
+// What there is to link came by another link, and stays where it is. Nothing of the third chat changes.
+func TestARefusedLinkChangesNothing(t *testing.T) {
+	db, _, to := linkedTest(t)
+	third := testKey("c")
+	third.Channel = "third"
+	exchangeTest(t, db, third, "x0", "cat", false)
+	sideQuery(t, db.path, `UPDATE history SET rewound = 9
+		WHERE linked = 0 AND chat_id = (SELECT id FROM chats WHERE chat = 'b')`)
+	if _, err := NewLinks(db).Put(t.Context(), to, third); !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("linked: %v", err)
+	}
+	must(t, db.write(t.Context(), "test", func(tx *tx) error {
+		_, err := NewLinks(db).putTx(tx, to, third, "", "")
+		if !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("linked: %v", err)
+		}
+		return nil // a command that is refused commits its notice
+	}))
+	if session := sideQuery(t, db.path, `SELECT session FROM chats WHERE chat = 'c'`); session[0] != "1" {
+		t.Errorf("the third chat has the session %v", session)
+	}
+}

@@ -315,6 +315,13 @@ func extentTx(t *tx, from corebot.Chat, at string, done *corebot.Forked) (after,
 	if after > through { // it says what came after the message
 		after = 0
 	}
+	var linked int64 // a summary of words that came by a link would stay where they are deleted
+	if _, err := t.one(linkedBefore, []any{&linked}, from.ID, from.Session, after); err != nil {
+		return 0, 0, 0, err
+	}
+	if linked > 0 {
+		after = 0
+	}
 	if first, _, err = newestTx(t, from, after, through, done); err == nil && first == math.MaxInt64 && after == 0 {
 		err = corebot.WithHint(fmt.Errorf("%w: nothing was said in the session of %s", corebot.ErrInvalid, from.Key),
 			"a fork has the history of its chat")

@@ -324,6 +324,7 @@ const chatOver = `c.created_at < ? AND c.registered = 0 AND c.display_name = '' 
 	AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = c.id)
 	AND NOT EXISTS (SELECT 1 FROM mailbox b WHERE b.chat_id = c.id)
 	AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.chat_id = c.id)
+	AND NOT EXISTS (SELECT 1 FROM links k WHERE k.from_chat = c.id AND k.state = 'linked')
 	AND NOT EXISTS (SELECT 1 FROM lanes l WHERE l.direction IN (1, 2, 3) AND l.agent = c.agent AND l.channel = c.channel
 	  AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread)`
 

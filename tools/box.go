@@ -209,7 +209,7 @@ func (b *Box) call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if tool.attach && step.InAnswer().Attaches <= 0 {
 		return j.finish(ctx, corebot.OutcomeError, failure(errAttachesNone))
 	}
-	if j.intended() && j.fileChange(args).Path != "" && b.policy.NeedsApproval(tool.name, decision,
+	if j.intended() && (tool.attach || j.fileChange(args).Path != "") && b.policy.NeedsApproval(tool.name, decision,
 		j.weigh(tool, args)) != "" {
 		return j.finishLost(ctx) // its file may be another by now than the one that an admin was shown
 	}

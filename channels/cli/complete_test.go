@@ -48,7 +48,7 @@ func TestTabCompletesCommandsAndPaths(t *testing.T) {
 
 func TestCandidatesAreShownUntilTheNextKey(t *testing.T) {
 	d := newDesk(t)
-	d.typed("/s")
+	d.typed("/st")
 	d.tab()
 	if got := d.editor.text(); got != "/st" {
 		t.Errorf("the input is %q", got)

@@ -68,7 +68,7 @@ chat undoes changes of files.`,
 			n := 1
 			if len(args) == 2 {
 				if n, err = strconv.Atoi(args[1]); err != nil {
-					return usage(cmd, fmt.Errorf("N is %q: want a number", args[1]))
+					return usage(cmd, fmt.Errorf("the number %q: want one from 1", args[1]))
 				}
 			}
 			return s.change(cmd, func(c control.Caller) error {

@@ -760,7 +760,8 @@ CREATE TABLE link_failures (
 ) STRICT;
 CREATE INDEX history_linked ON history (linked) WHERE linked <> 0;
 CREATE TRIGGER link_forgotten BEFORE DELETE ON chats BEGIN
-  DELETE FROM links WHERE from_chat = old.id OR to_chat = old.id;
+  DELETE FROM links WHERE from_chat = old.id OR to_chat = old.id AND state <> 'linked';
+  UPDATE links SET to_chat = 0 WHERE to_chat = old.id;
 END;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
