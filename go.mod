@@ -9,7 +9,7 @@ exclude (
 )
 
 // mcp-go wants it for something that Corebot leaves off (docs/decisions/0101-schemas-that-start-at-once.md).
-replace github.com/santhosh-tekuri/jsonschema/v6 => ./third_party/jsonschema
+replace github.com/santhosh-tekuri/jsonschema/v6 => ./internal/jsonschema
 
 require (
 	charm.land/bubbles/v2 v2.2.1

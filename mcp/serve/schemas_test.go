@@ -11,7 +11,7 @@ import (
 )
 
 // TestTheLibraryChecksSchemasByTheStandIn: Corebot leaves the library's check of arguments off. Where it is on, it
-// works, and by the package of third_party, which costs a start nothing.
+// works, and by internal/jsonschema, which costs a start nothing.
 func TestTheLibraryChecksSchemasByTheStandIn(t *testing.T) {
 	s := server.NewMCPServer("test", "1", server.WithInputSchemaValidation())
 	s.AddTool(mcp.NewToolWithRawSchema("greet", "", json.RawMessage(`{
