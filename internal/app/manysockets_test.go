@@ -42,6 +42,7 @@ func TestFiveHundredSocketsFollowOneChat(t *testing.T) {
 		return all[len(all)/2]
 	}
 	alone, before := took(), heap()
+	answer := said // the same in each turn
 	var ends atomic.Int64
 	for range sockets {
 		conn := app.dial()
@@ -61,7 +62,7 @@ func TestFiveHundredSocketsFollowOneChat(t *testing.T) {
 				case "reset":
 					delete(texts, e.MessageID)
 				case "done":
-					if strings.HasSuffix(texts[e.MessageID], said) {
+					if strings.HasSuffix(texts[e.MessageID], answer) {
 						ends.Add(1)
 					}
 					delete(texts, e.MessageID)

@@ -61,7 +61,8 @@ func TestNoTextIsEmbeddedWhileTheBudgetIsUsedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := make(chan error, 1)
-	t.Cleanup(func() {
+	t.Cleanup(func() { // the test's context has ended
+		<-running
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
