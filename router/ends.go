@@ -111,8 +111,8 @@ func begins(d corebot.Delivery) (c corebot.Command, does bool) {
 	return c, false
 }
 
-// sessionOfOthers ends a message that may not do what it wants, because others have spoken in the current session:
-// begin a new session, or rewind or copy this one. No turn can add a speaker between this check and the commit, because
+// sessionOfOthers ends a message that wants to begin a new session, or to rewind or copy the current one, and may not,
+// because others have spoken there. No turn can add a speaker between this check and the commit, because
 // the lane's lease is held. A message that the chat only hears can: it stays in the ended session. If the session
 // cannot be read, the attempt has failed and begins nothing. The check also holds for a stopped message, because a
 // stopped message still begins its session.

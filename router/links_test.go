@@ -87,7 +87,7 @@ func TestAConversationGoesOnInAnotherChatIfBothAgree(t *testing.T) {
 		if len(said) != 4 || said[0].Sender != apptest.Person("ann") {
 			t.Errorf("b has %+v", said)
 		}
-		// What is said later stays where it is said.
+		// A later message stays where it is said.
 		l.says("ann", "a", "my dog is Camus")
 		l.says("bea", "b", "and my dog?")
 		if strings.Contains(l.shown(), "Camus") {

@@ -102,8 +102,8 @@ func (v *victim) open() {
 	v.Start()
 }
 
-// obeys is a model that reads where it is told to read, and does all that a marked text wants: it writes memory for
-// everybody, skills and its own character, gives roles, pays, sends to others and makes tasks for them.
+// obeys is a model that reads where it is told to read, and does all that a marked text wants. It writes memory for
+// everybody, skills and its own character. It gives roles, pays, sends to others and makes tasks for them.
 func obeys(_ context.Context, r llm.Request, _ func(string)) (corebot.Answer, error) {
 	var marked, wished, called bool
 	read := ""
@@ -327,7 +327,7 @@ func TestPoisonedDescriptionsHaveNoEffectWithoutADecision(t *testing.T) {
 	})
 }
 
-// What ann says herself is done: the walls are no wall around everything.
+// The wishes of ann herself are carried out: the walls are no wall around everything.
 func TestWhatAnAdminWantsHerselfIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVictim(t)

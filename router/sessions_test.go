@@ -11,8 +11,8 @@ import (
 	"github.com/corebot/corebot/internal/apptest"
 )
 
-// Whoever is not alone in a session takes nothing out of it: neither words, by a copy of his own, nor rights, by a chat
-// in which nobody else is. An admin of a chat is none in a fork of it.
+// A member who is not alone in a session takes nothing out of it. He gets no words by a copy of his own, and no rights
+// by a chat in which nobody else is. An admin of a chat is none in a fork of it.
 func TestAMemberOfAGroupForksAndRewindsNothingOfTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := apptest.Always(apptest.Text("hm"))

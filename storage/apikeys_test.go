@@ -71,9 +71,31 @@ func TestTheKeysOfATokenAreBounded(t *testing.T) {
 		if err := change(1, -1); !errors.Is(err, corebot.ErrOverloaded) || corebot.HintOf(err) == "" {
 			t.Errorf("one more: %v", err)
 		}
+		must(t, change(1, corebot.MaxKeyedChanges-1)) // the second commit of the newest change
+		stored := all.Keep(t.Context(), keyedChange(1, "more", ""), corebot.KeptAnswer{Status: 200})
+		if !errors.Is(stored, corebot.ErrOverloaded) {
+			t.Errorf("one more, of a change that stores nothing: %v", stored)
+		}
 		must(t, change(2, 0))
 		time.Sleep(keyedTime)
 		must(t, change(1, -1))
+	})
+}
+
+// A program that uses no keys any more leaves nothing for longer than its key holds.
+func TestKeysAndAnswersGoAfterADayWithoutAnotherChange(t *testing.T) {
+	onConsole(t, func(t *testing.T, db *DB, _ *Console) {
+		k := keyedChange(1, "k", "call")
+		must(t, NewTokens(db).Keep(t.Context(), k, corebot.KeptAnswer{Status: 200, Body: []byte("water the plants")}))
+		r, err := NewRetention(db, RetentionOptions{})
+		must(t, err)
+		for _, left := range []int{1, 0} {
+			must(t, r.Sweep(t.Context()))
+			if n := count(t, db.path, "api_keys"); n != left {
+				t.Errorf("%d keys are kept, want %d", n, left)
+			}
+			time.Sleep(keyedTime)
+		}
 	})
 }
 

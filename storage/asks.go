@@ -190,9 +190,9 @@ func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, 
 	return a, err
 }
 
-// awaitedTx reads the request that a message waits for. Where the stored call is not the one that was asked about,
-// nobody can answer, and nothing behind the request may wait for it: its approvals are void, and the turn goes on. It
-// finds the damage itself, and ends with an error.
+// awaitedTx reads the request that a message waits for. Nobody can answer a request whose stored call is not
+// the one that was asked about. Nothing behind it may wait for it: its approvals are void, and the turn goes on. The
+// turn finds the damage itself, and ends with an error.
 func awaitedTx(t *tx, q *query, of int64) (a corebot.Approval, found bool, err error) {
 	a, found, err = approvalTx(t, q, of)
 	if !errors.Is(err, errOtherCall) {

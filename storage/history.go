@@ -20,7 +20,7 @@ var (
 		metadata, calls, call_id, outside, message_id, at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	recentHistory = &query{inSession + `AND h.rewound = 0 ORDER BY h.seq DESC, h.ordinal DESC LIMIT ?`}
-	// Who is known by a link alone neither speaks here nor reads.
+	// A sender of copied entries neither speaks here nor reads.
 	anotherInSession = &query{`SELECT h.sender FROM history h JOIN chats c ON c.id = h.chat_id AND h.session = c.session
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
 		AND h.speaker = '` + string(corebot.SpeakerUser) + `' AND h.sender <> ?

@@ -12,9 +12,9 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Links has a chat resume the conversation of another one, on another channel or account. It takes the consent of both:
-// the first offers its conversation and gets a code, the second enters the code, and the first agrees to whom it now
-// knows. Every step leaves an audit event in its own commit.
+// Links has a chat resume the conversation of another one, on another channel or account. It takes the consent of both.
+// The first offers its conversation and gets a code. The second enters the code. The first is told who that is, and
+// agrees. Every step leaves an audit event in its own commit.
 type Links struct {
 	db *DB
 	by corebot.AuditEvent
@@ -384,7 +384,7 @@ func carryTx(t *tx, source, target corebot.Chat, link, first int64) (n int64, er
 	return n, err
 }
 
-// Unlink ends the links of a chat, those from it and those into it. What they had copied is deleted.
+// Unlink ends the links of a chat, those from it and those into it. It deletes the entries that they copied.
 func (l *Links) Unlink(ctx context.Context, k corebot.Key) (all []corebot.Link, err error) {
 	err = l.db.write(ctx, "link.end", func(t *tx) error {
 		all, err = l.unlinkTx(t, k)

@@ -45,7 +45,7 @@ func TestALinkedChatHasTheSendersAndTheMarksOfTheOther(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// Facts, summaries and forks that have words of a link go with it. What the chat itself said stays, under the same ids.
+// Facts, summaries and forks that have words of a link go with it. The words of the chat itself stay, under their ids.
 func TestAnEndedLinkLeavesNoneOfItsWords(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, db *DB, from, to corebot.Key){
 		"unlinked there": func(t *testing.T, db *DB, _, to corebot.Key) {
@@ -225,7 +225,7 @@ func TestWordsOfALinkAreNotDeletedUnderATurnThatHasReadThem(t *testing.T) {
 	must(t, err)
 }
 
-// What there is to link came by another link, and stays where it is. Nothing of the third chat changes.
+// All entries of the second chat came by a link, and are linked no further. Nothing of the third chat changes.
 func TestARefusedLinkChangesNothing(t *testing.T) {
 	db, _, to := linkedTest(t)
 	third := testKey("c")

@@ -180,7 +180,7 @@ var (
 	summaryReach = &query{`SELECT through FROM summaries WHERE chat_id = ? AND session = ?`}
 )
 
-// Fork makes a new chat with the history of a chat's session: its summary and the entries behind it, with their
+// Fork makes a new chat with the history of a chat's session: its summary and the entries behind it. They keep their
 // senders, names, times and marks of untrusted text. With a message id the history ends with the exchange of that
 // message. The new chat has nothing else of the old one: no role, no approval that lasts, no memory page, no fact, no
 // task, no setting.

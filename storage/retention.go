@@ -154,6 +154,7 @@ func (r *Retention) stagesOf(o RetentionOptions) []stage {
 		{"history", history, r.sweepHistory},
 		{"attached_files", o.Messages, r.sweepAttached},
 		{"tasks", o.Messages, r.sweepTasks},
+		{"api_keys", keyedTime, r.sweepKeys},
 		{"chats", o.Messages, r.sweepChats}, // last, because the earlier stages can free chats
 	}
 }

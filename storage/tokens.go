@@ -190,6 +190,7 @@ var (
 		ON CONFLICT (key) DO NOTHING`}
 	keepKey   = &query{`UPDATE api_keys SET status = ?1, answer = ?2 WHERE key = ?3 AND call = ?4`}
 	pruneKeys = &query{`DELETE FROM api_keys WHERE at <= ?1 OR at > ?2`}
+	knownKey  = &query{`SELECT 1 FROM api_keys WHERE key = ?`}
 	countKeys = &query{`SELECT COUNT(*) FROM api_keys WHERE token = ? AND at > ?`}
 	// An answer can have words of any chat. The keys stay: a change is not made again.
 	forgetAnswers = &query{`UPDATE api_keys SET status = 0, answer = x'' WHERE status <> 0`}
@@ -247,9 +248,12 @@ func withKey(ctx context.Context, fn func(*tx) error) func(*tx) error {
 	}
 }
 
-// keyRoomTx deletes old keys, and refuses a token that has too many.
+// keyRoomTx deletes old keys, and refuses a new one of a token that has too many. A change can take several commits.
 func keyRoomTx(t *tx, k corebot.KeyedChange) error {
 	var n int64
+	if known, err := t.one(knownKey, []any{&n}, k.Key[:]); err != nil || known {
+		return err
+	}
 	if _, err := t.one(countKeys, []any{&n}, k.Token, t.now.Add(-keyedTime)); err != nil {
 		return err
 	}
@@ -257,14 +261,28 @@ func keyRoomTx(t *tx, k corebot.KeyedChange) error {
 		return corebot.WithHint(fmt.Errorf("%w: the token has used %d idempotency keys in a day",
 			corebot.ErrOverloaded, n), "send the request without one, or later")
 	}
-	_, err := t.exec(pruneKeys, t.now.Add(-keyedTime), t.now.Add(keyedTime))
+	_, err := pruneKeysTx(t, t.now.Add(-keyedTime))
 	return err
 }
 
+// pruneKeysTx deletes keys from before a moment, and those of a clock that was far ahead.
+func pruneKeysTx(t *tx, before time.Time) (int64, error) {
+	return t.exec(pruneKeys, before, t.now.Add(keyedTime))
+}
+
+// sweepKeys deletes keys with their answers, also when no program uses keys any more.
+func (r *Retention) sweepKeys(ctx context.Context, before time.Time) error {
+	return r.drop(ctx, "api_keys", func(t *tx) (int64, error) { return pruneKeysTx(t, before) })
+}
+
 // Keep stores the answer of a change under its key, also of a change that has stored nothing. An answer of more than
-// [corebot.MaxKeptAnswer] bytes is not kept: the key alone says that the change was made.
+// [corebot.MaxKeptAnswer] bytes is not kept: the key alone says that the change was made. A change that has stored
+// nothing, by a token that has too many keys, leaves none: [corebot.ErrOverloaded].
 func (s *Tokens) Keep(ctx context.Context, k corebot.KeyedChange, a corebot.KeptAnswer) error {
 	return s.db.write(ctx, "api.keep", func(t *tx) error {
+		if err := keyRoomTx(t, k); err != nil {
+			return err
+		}
 		if _, err := t.exec(insertKey, k.Key[:], k.Call[:], k.Token, t.now); err != nil ||
 			len(a.Body) > corebot.MaxKeptAnswer {
 			return err

@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/internal/terms"
 )
 
-// neighbours are chats whose keys look alike: the same ids in other channels, accounts, threads and agents, ids that
-// spell other keys, and letters that fold to the same.
+// neighbours are chats whose keys look alike. They have the same ids in other channels, accounts, threads and agents,
+// ids that spell other keys, and letters that fold to the same.
 func neighbours() []corebot.Key {
 	return []corebot.Key{
 		{Agent: "main", Channel: "test", Account: "", Chat: "7"},

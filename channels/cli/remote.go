@@ -48,7 +48,7 @@ type sentLately struct {
 	at      time.Time
 }
 
-// NewRemote makes the channel. watch gives the live events of a conversation; wake makes its waiting replies due again.
+// NewRemote makes the channel. watch gives the live events of a conversation. wake makes its waiting replies due again.
 // note says of a file of a reply where it lies.
 func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error,
 	note func(corebot.Key, corebot.Part) string,

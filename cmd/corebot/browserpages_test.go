@@ -178,8 +178,8 @@ func killInTheMiddle(b *browsing, p *tab) {
 	}
 }
 
-// stayTexts has texts of every origin be scripts if a page takes them for markup: of people, the model and tools, in
-// names of chats, senders and files, and in errors.
+// stayTexts shows texts that are scripts if a page takes them for markup. They come from people, the model and tools,
+// and stand in names of chats, senders and files, and in errors.
 func stayTexts(b *browsing, p *tab) {
 	p.press("Full")
 	line := strings.ReplaceAll(strings.Join(hostile, " "), "\n", " ")

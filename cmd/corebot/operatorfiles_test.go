@@ -131,8 +131,8 @@ func sentFilesAreOfTheWorkspace(t *testing.T, home string) {
 	}
 }
 
-// operatorFiles are all files of a home but those of the workspace, the database, the published heads of the audit and
-// the files of messages, with their modes and contents.
+// operatorFiles are the files of a home with their modes and contents. Left out are the workspace, the database, the
+// published heads of the audit and the files of messages.
 func operatorFiles(t *testing.T, home string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

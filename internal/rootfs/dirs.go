@@ -30,8 +30,8 @@ func NewDirs(r *Root, dir string, limit int) *Dirs {
 }
 
 // Names returns the names of the directories as they are now, sorted. The caller must not change them. The number more
-// is how many there are besides. The number listing counts how often the names were read: if it is that of an earlier
-// call, the names are the same, and so is what each of them names. Links and special files are among them, so that
+// is how many there are besides. The number listing counts how often the names were read. If it is that of an earlier
+// call, the names are the same, and each names the same directory. Links and special files are among them, so that
 // nobody wonders where a linked directory went. A read below such a name is refused, and the error says what the name
 // is. A new listing reads all names, as [Root.List] does.
 func (d *Dirs) Names() (names []string, more int, listing uint64, err error) {
