@@ -189,6 +189,9 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 			return j.askAnew(ctx, a.Approval, drift, tool, args, now)
 		}
 		change := j.fileChange(args)
+		if tool.attach { // the file that it reads is what an admin has seen
+			change.Path = args.target(j.call).Path
+		}
 		j.call.Approved = j.changedFile(change.Path, now).Content
 		j.call.ApprovedFrom = j.changedFile(change.From, now).Content
 		return r, false, nil

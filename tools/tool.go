@@ -74,7 +74,7 @@ func (t Traits) validate() error {
 type Call struct {
 	corebot.Caller
 	StepID string // the same in every attempt of a run: the idempotency key for whoever knows such keys
-	// the content of the file to change that the call was approved for: see [Call.Unchanged]; empty: any
+	// the content of the file to change, or to attach, that the call was approved for: see [Call.Unchanged]; empty: any
 	Approved string
 	// the content of the file that the call takes from its place, likewise
 	ApprovedFrom string

@@ -95,7 +95,8 @@ func (e *SourceError) Unwrap() error { return e.Err }
 func (e *SourceError) OfSource() {}
 
 // Keep stores the content of a part of a message. The returned part has its hash, its type, and a name that is fit to
-// be shown. The reference says whether the content was kept.
+// be shown. The reference says whether the content was kept. Where the part has a hash, another content is not kept:
+// [corebot.ErrInvalid].
 func (s *Store) Keep(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
 	corebot.Part, corebot.AttachedFile, error,
 ) {
@@ -116,6 +117,9 @@ func (s *Store) Keep(ctx context.Context, k corebot.Key, message string, p coreb
 		return p, none, err
 	}
 	defer os.Remove(part.path) //nolint:errcheck // it has another name now, or the next sweep removes it
+	if p.Hash != "" && p.Hash != part.hash {
+		return p, none, fmt.Errorf("%w: the content is another than the part names", corebot.ErrInvalid)
+	}
 	seen, err := lookAt(part, p)
 	if err != nil {
 		return p, none, err

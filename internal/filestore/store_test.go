@@ -186,6 +186,23 @@ func TestAContentThatIsCutOffLeavesNothing(t *testing.T) {
 	}
 }
 
+// A caller that knows the content names it, such as the one that an admin has seen.
+func TestAnotherContentThanTheNamedOneIsNotKept(t *testing.T) {
+	s, refs := newStore(t, Options{})
+	seen := keep(t, s, chat("a"), "seen")
+	p := corebot.Part{Type: corebot.PartFile, Name: "x", Hash: seen.Hash}
+	_, _, err := s.Keep(t.Context(), chat("b"), "m", p, strings.NewReader("other"))
+	if !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("another content: %v", err)
+	}
+	if len(refs.refs) != 1 || len(onDisk(t, s)) != 1 {
+		t.Errorf("there are %+v and %v", refs.refs, onDisk(t, s))
+	}
+	if _, _, err := s.Keep(t.Context(), chat("b"), "m", p, strings.NewReader("seen")); err != nil {
+		t.Errorf("the named content: %v", err)
+	}
+}
+
 func TestUnderTheFloorOfTheDiskNothingIsWritten(t *testing.T) {
 	s, _ := newStore(t, Options{Low: func() string { return "the disk is low" }})
 	_, _, err := s.Keep(t.Context(), chat("a"), "m", corebot.Part{}, strings.NewReader("x"))

@@ -114,8 +114,13 @@ func MessageUpload(reach *roots.Reach, keeper FileKeeper) tools.Tool {
 				return part, "", fmt.Errorf("%s is empty", a.Path)
 			}
 			part, ref, err := keeper.Keep(ctx, c.Results(), c.MessageID,
-				corebot.Part{Type: corebot.PartFile, Name: path.Base(p.Path)}, f)
+				corebot.Part{
+					Type: corebot.PartFile, Name: path.Base(p.Path), Hash: strings.TrimPrefix(c.Approved, "sha256:"),
+				}, f)
 			switch {
+			case errors.Is(err, corebot.ErrInvalid):
+				return part, "", corebot.WithHint(fmt.Errorf("%s has changed since it was approved", a.Path),
+					"make the call again, so that an admin is asked about it as it is now")
 			case errors.Is(err, corebot.ErrTooLarge):
 				return part, "", fmt.Errorf("%s is larger than a file may be: %w", a.Path, err)
 			case err != nil:

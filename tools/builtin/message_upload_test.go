@@ -2,13 +2,17 @@ package builtin_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/roots"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
@@ -28,6 +32,9 @@ func (s *cabinet) Keep(_ context.Context, k corebot.Key, message string, p coreb
 	content, err := io.ReadAll(from)
 	if s.kept == nil {
 		s.kept = map[corebot.Key]string{}
+	}
+	if sum := sha256.Sum256(content); p.Hash != "" && p.Hash != hex.EncodeToString(sum[:]) {
+		return p, corebot.AttachedFile{}, corebot.ErrInvalid
 	}
 	s.kept[k] = message + " " + string(content)
 	p.Hash, p.MediaType = "abcd", "text/plain"
@@ -98,6 +105,56 @@ func TestWhatCannotBeSentIsNoPartOfTheAnswer(t *testing.T) {
 			r := upload(t, b, &c.cabinet, corebot.Caller{Key: here}, c.files, c.args)
 			if r.Outcome != c.outcome || r.Attach != nil || !strings.Contains(r.Content, c.says) {
 				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// attaching is a journal that approves, of a turn whose reply takes a file.
+type attaching struct{ *approving }
+
+func (attaching) InAnswer() corebot.InAnswer { return corebot.InAnswer{Attaches: 1} }
+
+// TestAnApprovedFileIsSentAsItWasSeen: another program can write it between the comparison and the copy. A crash can cut
+// the call off.
+func TestAnApprovedFileIsSentAsItWasSeen(t *testing.T) {
+	for name, c := range map[string]struct {
+		meddles bool
+		state   corebot.StepState
+		outcome corebot.AuditOutcome
+	}{
+		"as it was":   {outcome: corebot.OutcomeSuccess},
+		"meddled":     {meddles: true, outcome: corebot.OutcomeError},
+		"was cut off": {state: corebot.StepIntended, outcome: corebot.OutcomeUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, s := t.TempDir(), &cabinet{}
+			root, err := rootfs.New(dir)
+			must(t, err)
+			defer root.Close() //nolint:errcheck // of a test
+			must(t, root.Write("a.txt", []byte("hello")))
+			workspace, err := os.OpenRoot(dir)
+			must(t, err)
+			defer workspace.Close() //nolint:errcheck // only read
+			files, err := tools.NewFiles(roots.Only(root), workspace, nil)
+			must(t, err)
+			registry, err := tools.NewRegistry(builtin.MessageUpload(roots.Only(root), s))
+			must(t, err)
+			p, err := policy.New(policy.Options{Approvals: policy.Approvals{Tainted: []string{"message.upload"}}})
+			must(t, err)
+			box, err := tools.NewBox(registry, p, roleOf(corebot.RoleNormal), tools.Options{
+				Approvers: approvers{}, Contents: meddled{files, func() {
+					if c.meddles {
+						must(t, root.Write("a.txt", []byte("secret")))
+					}
+				}},
+			})
+			must(t, err)
+			r, err := box.Call(t.Context(), corebot.Caller{Key: here, MessageID: "m1", Taint: "a page"},
+				corebot.ToolCall{Tool: "message.upload", Args: []byte(`{"path":"./a.txt"}`)},
+				attaching{&approving{state: c.state}})
+			if err != nil || r.Outcome != c.outcome || (r.Attach != nil) != (c.outcome == corebot.OutcomeSuccess) {
+				t.Errorf("%+v, %v; kept %q", r, err, s.kept)
 			}
 		})
 	}
