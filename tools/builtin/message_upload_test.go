@@ -115,8 +115,8 @@ type attaching struct{ *approving }
 
 func (attaching) InAnswer() corebot.InAnswer { return corebot.InAnswer{Attaches: 1} }
 
-// TestAnApprovedFileIsSentAsItWasSeen: another program can write it between the comparison and the copy. A crash can cut
-// the call off.
+// TestAnApprovedFileIsSentAsItWasSeen: another program can write it between the comparison and the copy. A crash can
+// cut the call off.
 func TestAnApprovedFileIsSentAsItWasSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		meddles bool
