@@ -51,7 +51,10 @@ func TestTheKeyOfAChangeIsInItsCommit(t *testing.T) {
 		if _, err := all.Made(t.Context(), k); !errors.Is(err, corebot.ErrNotFound) {
 			t.Errorf("after a day: %v", err)
 		}
-		must(t, db.write(all.Keyed(t.Context(), keyedChange(1, "new", "")), "test", func(*tx) error { return nil }))
+		must(t, db.write(ctx, "test", func(*tx) error { return nil }))
+		if _, err := all.Made(t.Context(), k); !errors.Is(err, corebot.ErrConflict) {
+			t.Errorf("used again after a day: %v", err)
+		}
 		if n := count(t, db.path, "api_keys"); n != 1 {
 			t.Errorf("%d keys are kept", n)
 		}

@@ -190,7 +190,7 @@ var (
 		ON CONFLICT (key) DO NOTHING`}
 	keepKey   = &query{`UPDATE api_keys SET status = ?1, answer = ?2 WHERE key = ?3 AND call = ?4`}
 	pruneKeys = &query{`DELETE FROM api_keys WHERE at <= ?1 OR at > ?2`}
-	knownKey  = &query{`SELECT 1 FROM api_keys WHERE key = ?`}
+	knownKey  = &query{`SELECT 1 FROM api_keys WHERE key = ? AND at > ?`}
 	countKeys = &query{`SELECT COUNT(*) FROM api_keys WHERE token = ? AND at > ?`}
 	// An answer can have words of any chat. The keys stay: a change is not made again.
 	forgetAnswers = &query{`UPDATE api_keys SET status = 0, answer = x'' WHERE status <> 0`}
@@ -251,7 +251,7 @@ func withKey(ctx context.Context, fn func(*tx) error) func(*tx) error {
 // keyRoomTx deletes old keys, and refuses a new one of a token that has too many. A change can take several commits.
 func keyRoomTx(t *tx, k corebot.KeyedChange) error {
 	var n int64
-	if known, err := t.one(knownKey, []any{&n}, k.Key[:]); err != nil || known {
+	if known, err := t.one(knownKey, []any{&n}, k.Key[:], t.now.Add(-keyedTime)); err != nil || known {
 		return err
 	}
 	if _, err := t.one(countKeys, []any{&n}, k.Token, t.now.Add(-keyedTime)); err != nil {

@@ -261,6 +261,32 @@ func TestTheFilesOfADeletedChatGoAtOnceUnlessAnotherChatHasThem(t *testing.T) {
 }
 
 // A content comes again while its bytes wait for a sweep.
+// A content that another chat still had once is not swept earlier when that chat loses it, too.
+func TestTheTimeOfAContentBeginsWhenItsLastReferenceGoes(t *testing.T) {
+	s, refs := newStore(t, Options{})
+	shared := keep(t, s, chat("a"), "shared")
+	keep(t, s, chat("b"), "shared")
+	refs.refs = refs.refs[1:]
+	if err := s.Release(t.Context(), []string{shared.Hash}); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.orphans) != 0 {
+		t.Errorf("noted although a chat has it: %v", s.orphans)
+	}
+	s.orphans[shared.Hash] = time.Now().Add(-48 * time.Hour) // a sweep between its name and its reference
+	age(t, s.path(shared.Hash), 48*time.Hour)
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refs.refs = nil
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := onDisk(t, s); len(got) != 1 {
+		t.Errorf("on disk right after the last reference went: %v", got)
+	}
+}
+
 func TestAContentThatComesAgainIsNotSwept(t *testing.T) {
 	s, refs := newStore(t, Options{})
 	f := keep(t, s, chat("a"), "again")

@@ -123,10 +123,13 @@ func (s *Store) sweepDir(ctx context.Context, dir string, grace time.Duration) (
 		if err != nil {
 			return looked, err
 		}
-		if !referred {
-			err = s.orphan(ctx, filepath.Join(dir, e.Name()), grace)
+		if referred {
+			s.mu.Lock()
+			delete(s.orphans, e.Name()) // its time begins anew when it loses its last reference
+			s.mu.Unlock()
+			continue
 		}
-		if err != nil {
+		if err := s.orphan(ctx, filepath.Join(dir, e.Name()), grace); err != nil {
 			return looked, err
 		}
 	}
@@ -154,8 +157,11 @@ func (s *Store) orphan(ctx context.Context, path string, grace time.Duration) er
 	if now.Sub(first) < grace || now.Sub(info.ModTime()) < grace {
 		return nil
 	}
-	if referred, err := s.refs.Referred(ctx, hash); err != nil || referred { // since it was looked at
+	if referred, err := s.refs.Referred(ctx, hash); err != nil {
 		return err
+	} else if referred { // since it was looked at, or by another chat
+		delete(s.orphans, hash)
+		return nil
 	}
 	if err := os.Remove(path); err != nil {
 		return ignoreMissing(err)
