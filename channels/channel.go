@@ -293,6 +293,7 @@ type Outbound struct {
 	Kind           corebot.Kind   `json:"-"` // [corebot.KindReply] or [corebot.KindNotice]
 	Parts          []corebot.Part `json:"parts"`
 	Before         string         `json:"-"`                   // of a later piece: the text that was sent before
+	Shown          []string       `json:"-"`                   // the platform's ids of pieces that were sent before
 	InReplyTo      string         `json:"inReplyTo,omitempty"` // the id of the message that it answers
 	AlsoAnswers    []string       `json:"alsoAnswers,omitempty"`
 	CreatedAt      time.Time      `json:"-"`

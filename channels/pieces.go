@@ -72,6 +72,11 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		limit = splitter.MaxMessageBytes()
 	}
 	whole := OutboundOf(d.Message, channel)
+	for _, s := range d.Journal {
+		if s.Sent != nil {
+			whole.Shown = append(whole.Shown, s.Sent.IDs...)
+		}
+	}
 	text, end := extent(whole, channel)
 	resumed, _ := resumeAt(d, channel)
 	doubt := r.doubts.about(d, time.Now())

@@ -159,15 +159,19 @@ func findsFiles(r *rig) {
 	later.IdempotencyKey, later.Parts = "r1/1/5-6", []corebot.Part{other}
 	sent, err := r.channel.Send(r.t.Context(), o)
 	r.must(err)
+	alike := o // of the same name and size
+	alike.IdempotencyKey, alike.Shown, alike.Parts = "r1/1/6-7", sent.IDs, []corebot.Part{r.Files.Add(r.t, file, "texx")}
 	for _, c := range []channels.Reconciler{asked, r.Open().(channels.Reconciler)} { // and in another process
 		found, shown, err := c.Delivered(r.t.Context(), o)
 		r.must(err)
 		if !shown || len(sent.IDs) == 0 || !slices.Equal(found.IDs, sent.IDs) {
 			r.t.Errorf("what was sent as %+v is found as %+v, %v", sent, found, shown)
 		}
-		found, shown, err = c.Delivered(r.t.Context(), later)
-		if shown || err != nil && !errors.Is(err, channels.ErrMayBeShown) {
-			r.t.Errorf("what was never sent is found as %+v, %v, %v", found, shown, err)
+		for _, never := range []channels.Outbound{later, alike} {
+			found, shown, err = c.Delivered(r.t.Context(), never)
+			if shown || err != nil && !errors.Is(err, channels.ErrMayBeShown) {
+				r.t.Errorf("what was never sent is found as %+v, %v, %v", found, shown, err)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -247,7 +248,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 				continue
 			}
 			answers := of != "" && m.Reference != nil && m.Reference.Message == of
-			switch same := shows(m); {
+			switch same := shows(m) && !slices.Contains(o.Shown, m.ID); { // two pieces can look the same
 			case same && begun && (answers || o.Before != "" && of != ""):
 				return p.receipt(o, m.ID), true, nil
 			case same:
