@@ -160,7 +160,8 @@ func findsFiles(r *rig) {
 	sent, err := r.channel.Send(r.t.Context(), o)
 	r.must(err)
 	alike := o // of the same name and size
-	alike.IdempotencyKey, alike.Shown, alike.Parts = "r1/1/6-7", sent.IDs, []corebot.Part{r.Files.Add(r.t, file, "texx")}
+	alike.IdempotencyKey, alike.Shown = "r1/1/6-7", sent.IDs
+	alike.Parts = []corebot.Part{r.Files.Add(r.t, file, "texx")}
 	for _, c := range []channels.Reconciler{asked, r.Open().(channels.Reconciler)} { // and in another process
 		found, shown, err := c.Delivered(r.t.Context(), o)
 		r.must(err)

@@ -42,6 +42,8 @@ const (
 	// maxEnclosed is how many bytes of files a mail has: many servers take mails of 25 MB, and base64 makes a third
 	// more of them.
 	maxEnclosed = 18_000_000
+	// lettersAtOnce is how many mails with files are made at once: each is in memory three times, with its base64.
+	lettersAtOnce = 2
 )
 
 // looks are the elements of a page.

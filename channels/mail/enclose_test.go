@@ -2,17 +2,22 @@ package mail_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
 	netmail "net/mail"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/mail/mailtest"
 )
@@ -102,4 +107,52 @@ func TestAMailThatIsTooLargeWithItsFilesIsSentWithoutThem(t *testing.T) {
 		!strings.Contains(m.text, "message too big") {
 		t.Errorf("%q", m.text)
 	}
+}
+
+// shut are files that open when the test lets them.
+type shut struct {
+	channels.FileOpener
+	wait   chan struct{}
+	opened chan struct{}
+}
+
+func (f shut) Open(ctx context.Context, k corebot.Key, hash string) (*os.File, corebot.AttachedFile, error) {
+	f.opened <- struct{}{}
+	select {
+	case <-f.wait:
+	case <-ctx.Done():
+	}
+	return f.FileOpener.Open(ctx, k, hash)
+}
+
+// A mail with files is in memory whole, and many people can be sent one at once.
+func TestFewMailsWithFilesAreMadeAtOnce(t *testing.T) {
+	s, files := platform(t), channeltest.NewFiles(t)
+	f := shut{files, make(chan struct{}), make(chan struct{}, 9)}
+	c := openWith(t, settings(s), f)
+	o := answer("here")
+	o.Parts = append(o.Parts, files.Add(t, corebot.Part{Type: corebot.PartFile, Name: "a.txt"}, "x"))
+	var sends sync.WaitGroup
+	for range 2 {
+		sends.Go(func() {
+			if _, err := c.Send(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		})
+		<-f.opened
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stop()
+	failed := (*corebot.Failure)(nil)
+	if _, err := c.Send(ctx, o); !errors.As(err, &failed) || failed.Class != corebot.Cancelled {
+		t.Errorf("a third: %v", err)
+	}
+	if len(f.opened) > 0 {
+		t.Error("the file of a third mail was opened")
+	}
+	if _, err := c.Send(t.Context(), answer("a text waits for none")); err != nil {
+		t.Error(err)
+	}
+	close(f.wait)
+	sends.Wait()
 }

@@ -114,6 +114,8 @@ type Channel struct {
 	desk     desk
 	hourly   hourly
 	skipped  skipped
+	// letters has a place for each letter with files that is in memory: see [Channel.enclose].
+	letters chan struct{}
 
 	mu       sync.Mutex
 	subjects map[string]string   // of mails of late, by their id
@@ -145,7 +147,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	c.imap, _ = parseServer(s.IMAP)
 	c.smtp, _ = parseServer(s.SMTP)
 	c.hourly.most = s.Hourly
-	c.desk.turn = make(chan struct{}, 1)
+	c.desk.turn, c.letters = make(chan struct{}, 1), make(chan struct{}, lettersAtOnce)
 	return c, nil
 }
 

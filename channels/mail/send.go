@@ -23,6 +23,16 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
 	}
 	l := c.letter(o, to, c.subjectFor(ctx, o))
+	if len(corebot.Attachments(o.Parts)) > 0 {
+		select {
+		case c.letters <- struct{}{}:
+			defer func() { <-c.letters }()
+		case <-ctx.Done():
+			return channels.Receipt{}, &corebot.Failure{
+				Class: corebot.Cancelled, RetryAfter: unsent, Err: errors.New("other mails with files are being sent"),
+			}
+		}
+	}
 	if err := c.enclose(ctx, o, &l); err != nil {
 		return channels.Receipt{}, err
 	}
