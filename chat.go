@@ -292,6 +292,13 @@ type Fact struct {
 	Replaces bool `json:"-"`
 }
 
+// FactFilter says which facts are wanted: those that a chat sees, or all.
+type FactFilter struct {
+	Key        Key    // of a chat, of [Key.InChannel] or of [Key.OfAgent]; zero: of all
+	Agent      string // of the chats of this agent; empty: of all
+	Superseded bool   // superseded facts too
+}
+
 // Owner is the key of those who see the fact.
 func (f Fact) Owner() Key {
 	switch f.Scope {

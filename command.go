@@ -72,6 +72,10 @@ var commands = []CommandUsage{
 		"/skills", "[enable|disable NAME]", "list the skills, and which are on in this chat; an admin of the chat " +
 			"switches one on or off", KindControl,
 	},
+	{
+		"/memory", "[WORDS|forget NUMBER]", "list what is remembered in this chat, and who said it; or forget a line " +
+			"or a fact: your own, and for an admin of the chat those of others", KindCommand,
+	},
 	{"/models", "", "list the models that can answer", KindControl},
 	{
 		"/context", "", "tell what the next request to the model would carry, and what this conversation has cost",

@@ -284,6 +284,7 @@ func ownMessageOnly() []rule {
 	var t []rule
 	for _, command := range []string{
 		"/stop", "/steer", "/retry", "/dead", "/drop", "/why", "/tasks", "/remind", "/undo", "/resume", "/unlink",
+		"/memory",
 	} {
 		t = append(t,
 			rule{

@@ -79,6 +79,8 @@ func (r *Router) inLane(ctx context.Context, d corebot.Delivery) corebot.Result 
 	switch c, _, _ := corebot.ParseCommand(d.Message.Text()); c.Name {
 	case "/undo":
 		return r.undo(ctx, d, c)
+	case "/memory":
+		return r.memory(ctx, d, c)
 	case "/rewind":
 		return r.changeSession(ctx, d, c, rewind)
 	case "/fork":

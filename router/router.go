@@ -112,16 +112,18 @@ type Options struct {
 	Models   func(agent string) []string
 	Versions Versions // for /undo, with Reverter; nil: nothing can be undone
 	Reverter Reverter
-	Choices  Choices             // stores what /model and /think choose; nil: nothing can be chosen
-	Thinks   Thinks              // for /think; nil: nobody knows how models think
-	Pairings Pairings            // for /pair; nil: nobody is paired
-	Skills   Skills              // for /skills; nil: there are none
-	Links    Links               // for /link and /unlink; nil: chats are not linked
-	Sessions Sessions            // for /rewind and /fork; nil: neither is there
-	Redact   func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
-	Tasks    Tasks               // for /tasks and /remind, with Planner; nil: there are none
-	Planner  Planner
-	Describe Describer // the agent of a chat, for /status; nil: not told
+	Choices  Choices  // stores what /model and /think choose; nil: nothing can be chosen
+	Thinks   Thinks   // for /think; nil: nobody knows how models think
+	Pairings Pairings // for /pair; nil: nobody is paired
+	Skills   Skills   // for /skills; nil: there are none
+	// Remembered is for /memory; nil: nothing is remembered.
+	Remembered Remembered
+	Links      Links               // for /link and /unlink; nil: chats are not linked
+	Sessions   Sessions            // for /rewind and /fork; nil: neither is there
+	Redact     func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
+	Tasks      Tasks               // for /tasks and /remind, with Planner; nil: there are none
+	Planner    Planner
+	Describe   Describer // the agent of a chat, for /status; nil: not told
 	// Accounts has a line for each account of each channel, for /status of admins; nil: none
 	Accounts func(ctx context.Context) []string
 	Contexts Contexts // for /context; nil: it tells nothing

@@ -64,6 +64,8 @@ var (
 	factsByID = &query{factColumns + `WHERE f.id IN (SELECT value FROM json_each(?))`}
 	factsPage = &query{factColumns + `WHERE f.owner_id = ?1 AND f.id < ?2 AND (?3 OR f.superseded_by = 0)
 		ORDER BY f.id DESC LIMIT ?4 + 0`}
+	factsList = &query{factColumns + `WHERE f.id < ?1 AND (?2 OR f.superseded_by = 0) AND (?3 = '' OR c.agent = ?3)
+		AND (?4 = 'null' OR f.owner_id IN (SELECT value FROM json_each(?4))) ORDER BY f.id DESC LIMIT ?5 + 0`}
 	dropFact      = &query{`DELETE FROM facts WHERE id = ?`}
 	dropFacts     = &query{`DELETE FROM facts WHERE id IN (SELECT id FROM facts WHERE chat_id = ? LIMIT ? + 0)`}
 	dropFactOwner = &query{`DELETE FROM fact_owners WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
@@ -311,6 +313,52 @@ func (f *Facts) Page(ctx context.Context, k corebot.Key, all bool, limit int) (f
 		return err
 	})
 	return found, err
+}
+
+// List gives at most limit facts behind a cursor, newest first, and the next cursor. With a key it gives the facts that
+// Page gives for the key.
+func (f *Facts) List(ctx context.Context, q corebot.FactFilter, after string, limit int) (found []corebot.Fact,
+	next string, err error,
+) {
+	place := int64(math.MaxInt64)
+	if err := behind(after, "facts", &place); err != nil {
+		return nil, "", err
+	}
+	err = f.db.reader.view(ctx, func(c *prepared) error {
+		owners := []int64(nil) // of anybody
+		if q.Key != (corebot.Key{}) {
+			seen, err := ownersIn(c, q.Key)
+			if err != nil {
+				return err
+			}
+			owners = append([]int64{}, seen...)
+		}
+		list, err := json.Marshal(owners)
+		if err != nil {
+			return err
+		}
+		return c.each(factsList, func(s scanner) error {
+			fact, err := scanFact(s)
+			found = append(found, fact)
+			return err
+		}, place, q.Superseded, q.Agent, string(list), limit)
+	})
+	return found, nextPage(found, limit, func(f corebot.Fact) string { return cursor("facts", f.ID) }), err
+}
+
+// Fact gives a fact by its number. An unknown number is [corebot.ErrNotFound].
+func (f *Facts) Fact(ctx context.Context, id int64) (fact corebot.Fact, err error) {
+	err = f.db.reader.view(ctx, func(c *prepared) error {
+		found, err := factsIn(c, []int64{id})
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("fact %d: %w", id, corebot.ErrNotFound)
+		}
+		if err == nil {
+			fact = found[0]
+		}
+		return err
+	})
+	return fact, err
 }
 
 // Forget deletes facts by their ids and counts them: those that a chat sees and for which may is true. Others stay, as

@@ -245,25 +245,42 @@ func (s *Store) Trust(ctx context.Context, k corebot.Key, sum string, by corebot
 func (s *Store) Forget(ctx context.Context, k corebot.Key, sum string, goes func(p Piece, line int) bool) (n int,
 	err error,
 ) {
+	line := 0
 	err = s.settle(ctx, k, sum, "memory.forget", func(pieces []Piece) (rest []Piece) {
-		line := 0
-		n = 0
-		for _, p := range pieces {
-			var stays strings.Builder
-			for text := range strings.Lines(p.Text) {
-				if line++; goes(p, line) {
-					n++
-				} else {
-					stays.WriteString(text)
-				}
-			}
-			if p.Text = stays.String(); p.Text != "" {
-				rest = append(rest, p)
-			}
-		}
+		rest, n = without(pieces, func(p Piece, _ string) bool {
+			line++
+			return goes(p, line)
+		})
 		return rest
 	})
 	return n, err
+}
+
+// DropLines is Forget for a command of a chat: it sees the page as it is now, and the audit has the command.
+func (s *Store) DropLines(ctx context.Context, k corebot.Key, goes func(p Piece, text string) bool) (n int, err error) {
+	err = s.settle(ctx, k, "", "", func(pieces []Piece) (rest []Piece) {
+		rest, n = without(pieces, goes)
+		return rest
+	})
+	return n, err
+}
+
+// without deletes lines, and counts them.
+func without(pieces []Piece, goes func(p Piece, text string) bool) (rest []Piece, n int) {
+	for _, p := range pieces {
+		var stays strings.Builder
+		for text := range strings.Lines(p.Text) {
+			if goes(p, text) {
+				n++
+			} else {
+				stays.WriteString(text)
+			}
+		}
+		if p.Text = stays.String(); p.Text != "" {
+			rest = append(rest, p)
+		}
+	}
+	return rest, n
 }
 
 // ForgetChat deletes, of a page that several chats share, the lines that the turns of one chat wrote, and counts the
@@ -279,7 +296,7 @@ func (s *Store) ForgetChat(ctx context.Context, page, chat corebot.Key) (n int, 
 	return s.Forget(ctx, page, Sum(pieces), func(p Piece, _ int) bool { return p.Chat == chat.String() })
 }
 
-// settle makes a change of the operator.
+// settle makes a change of the operator, if the page has the fingerprint. An empty one fits every page.
 func (s *Store) settle(ctx context.Context, k corebot.Key, sum, event string,
 	change func([]Piece) []Piece,
 ) error {
@@ -288,7 +305,7 @@ func (s *Store) settle(ctx context.Context, k corebot.Key, sum, event string,
 			return nil, fmt.Errorf("the memory of %s: %w", k, corebot.ErrNotFound)
 		}
 		pieces, err := s.pieces(ctx, k, old)
-		if err == nil && Sum(pieces) != sum {
+		if err == nil && sum != "" && Sum(pieces) != sum {
 			err = corebot.WithHint(fmt.Errorf("%w: the memory of %s has changed since it was shown",
 				corebot.ErrInvalid, k), "look at it again")
 		}

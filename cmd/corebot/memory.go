@@ -16,7 +16,7 @@ import (
 
 func newMemory(s *shell) *cobra.Command {
 	return group("memory", "Show, search, trust and forget what agents remember", newMemoryShow(s),
-		newMemorySearch(s), newMemoryTrust(s), newMemoryForget(s))
+		newMemorySearch(s), newMemoryTrust(s), newMemoryForget(s), newFacts(s))
 }
 
 func newMemoryShow(s *shell) *cobra.Command {
@@ -75,14 +75,20 @@ func (s *shell) memoryOf(cmd *cobra.Command, channel, agent string, chat ...stri
 	case len(chat) > 0:
 		k, err = s.chat(cmd, chat[0])
 	default:
-		k.Agent = cmp.Or(agent, corebot.DefaultAgent)
-		k.Channel, k.Account, _ = strings.Cut(channel, "/")
+		k = sharedKey(channel, agent)
 	}
 	if err != nil {
 		return k, page, err
 	}
 	page, err = look(s, cmd, operate.ReadMemory, operate.MemoryQuery{Key: k})
 	return k, page, err
+}
+
+// sharedKey is the key of what all chats of an account of a channel share, or all chats of an agent.
+func sharedKey(channel, agent string) (k corebot.Key) {
+	k.Agent = cmp.Or(agent, corebot.DefaultAgent)
+	k.Channel, k.Account, _ = strings.Cut(channel, "/")
+	return k
 }
 
 func printMemory(cmd *cobra.Command, page operate.MemoryPage) error {

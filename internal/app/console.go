@@ -219,6 +219,7 @@ func (a *App) serviceOf(by corebot.AuditEvent) *operate.Service {
 	s.Chats, s.Console = storage.NewChats(a.Store).As(by), logouts{storage.NewConsole(a.Store).As(by), a}
 	s.ChatSettings, s.Roles = storage.NewChats(a.Store).As(by), storage.NewGrants(a.Store).As(by)
 	s.Approvals, s.Pairings = storage.NewApprovals(a.Store).As(by), storage.NewPairings(a.Store).As(by)
+	s.Facts = storage.NewFacts(a.Store).As(by)
 	s.Waits, s.Jobs = storage.NewWaits(a.Store).As(by), storage.NewJobs(a.Store).As(by)
 	s.Tasks, s.Tokens = storage.NewTasks(a.Store).As(by), revocations{storage.NewTokens(a.Store).As(by), a}
 	return operate.In(running{a}, s)

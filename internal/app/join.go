@@ -133,7 +133,8 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store), Sessions: chatSessions{storage.NewSessions(a.Store), a},
 		Links: storage.NewLinks(a.Store), Skills: chatSkills{storage.NewChats(a.Store), a},
-		Contexts: a.agents, Versions: a.versions(), Reverter: a.agents,
+		Remembered: remembered{storage.NewFacts(a.Store), a},
+		Contexts:   a.agents, Versions: a.versions(), Reverter: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
 		Tracer: a.tracer, Redact: a.redactor.Text, Programs: a.programs, Groups: a.isNetwork,
 	})

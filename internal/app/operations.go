@@ -106,6 +106,7 @@ var (
 	_ operate.Agents       = running{}
 	_ operate.Memories     = home{}
 	_ operate.Memories     = running{}
+	_ operate.Facts        = (*storage.Facts)(nil)
 	_ operate.Forgetter    = forgetter{}
 	_ operate.Contexts     = running{}
 	_ operate.Vitals       = running{}
@@ -149,7 +150,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Figures: figures{db, accounting}, Agents: agents, Owner: ownerOf(c.Home),
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
-		Tokens: storage.NewTokens(db), Console: storage.NewConsole(db), Memories: agents,
+		Tokens: storage.NewTokens(db), Console: storage.NewConsole(db), Memories: agents, Facts: storage.NewFacts(db),
 		Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store},
 	}
 }

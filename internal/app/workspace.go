@@ -234,6 +234,37 @@ func (n *notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.
 	return pieces, page.LeftOut
 }
 
+// remembered is what chats remember, for /memory.
+type remembered struct {
+	*storage.Facts
+	a *App
+}
+
+// Pieces implements [router.Remembered].
+func (r remembered) Pieces(ctx context.Context, k corebot.Key) ([]memory.Piece, bool, error) {
+	u, err := r.a.agents.named(k.Agent)
+	if err != nil {
+		return nil, false, err
+	}
+	return u.notes.memory.Pieces(ctx, k)
+}
+
+// DropLines implements [router.Remembered].
+func (r remembered) DropLines(ctx context.Context, k corebot.Key, goes func(memory.Piece, string) bool) (int, error) {
+	u, err := r.a.agents.named(k.Agent)
+	if err != nil {
+		return 0, err
+	}
+	return u.notes.memory.DropLines(ctx, k, goes)
+}
+
+// ForgetFor implements [router.Remembered].
+func (r remembered) ForgetFor(ctx context.Context, by corebot.AuditEvent, k corebot.Key, ids []int64,
+	may func(corebot.Fact) bool,
+) (int, error) {
+	return r.As(by).Forget(ctx, k, ids, may)
+}
+
 // wrong says what prompts are without, in one line; empty: nothing.
 func (n *notes) wrong() string {
 	var all []string

@@ -25,6 +25,14 @@ type Memories interface {
 	ForgetMemory(ctx context.Context, f MemoryLoss) (int, error)
 }
 
+// Facts keeps what was said as facts.
+type Facts interface {
+	List(ctx context.Context, q corebot.FactFilter, after string, limit int) (found []corebot.Fact, next string,
+		err error)
+	Fact(ctx context.Context, id int64) (corebot.Fact, error)
+	Forget(ctx context.Context, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (int, error)
+}
+
 // The operations on memory.
 var (
 	ReadGlobalMemory = ofFiles("memory.global", (*Service).ReadGlobalMemory)
@@ -32,6 +40,9 @@ var (
 	SearchMemory     = walks("memory.search", (*Service).SearchMemory)
 	TrustMemory      = changes("memory.trust", (*Service).TrustMemory)
 	ForgetMemory     = changes("memory.forget", (*Service).ForgetMemory)
+	ListFacts        = reads("facts.list", (*Service).ListFacts)
+	ShowFact         = reads("facts.show", (*Service).ShowFact)
+	ForgetFacts      = changes("facts.forget", (*Service).ForgetFacts)
 )
 
 type (
@@ -78,6 +89,36 @@ type (
 	MemoryTrust struct {
 		Key         corebot.Key `json:"key"`
 		Fingerprint string      `json:"fingerprint"`
+	}
+	// FactQuery asks for a page of the facts that a chat sees, or of all.
+	FactQuery struct {
+		Key        corebot.Key `json:"key,omitzero"`
+		Agent      string      `json:"agent,omitempty"`
+		Superseded bool        `json:"superseded,omitempty"`
+		Part
+	}
+	// Fact is what somebody said, and where.
+	Fact struct {
+		ID           int64             `json:"id"`
+		ChatID       string            `json:"chatId"` // the key of the conversation in which it was said
+		Scope        corebot.FactScope `json:"scope"`
+		Subject      string            `json:"subject"`
+		Relation     string            `json:"relation"`
+		Object       string            `json:"object"`
+		Sender       string            `json:"senderId,omitempty"`
+		MessageID    string            `json:"messageId,omitempty"`
+		At           time.Time         `json:"at"`
+		Taint        string            `json:"taint,omitempty"`   // what others can have had a hand in
+		Trusted      bool              `json:"trusted,omitempty"` // an admin of everything stands for it
+		SupersededBy int64             `json:"supersededBy,omitempty"`
+	}
+	// ByFact names a fact.
+	ByFact struct {
+		ID int64 `json:"id"`
+	}
+	// ByFacts names facts.
+	ByFacts struct {
+		IDs []int64 `json:"ids"`
 	}
 	// MemoryLoss names the lines that go: some lines, or all, or those for which nobody stands.
 	MemoryLoss struct {
@@ -173,4 +214,40 @@ func (s *Service) ForgetMemory(ctx context.Context, f MemoryLoss) (Done, error) 
 	}
 	n, err := s.stores.Memories.ForgetMemory(ctx, f)
 	return Done{Changed: n}, err
+}
+
+func factOf(f corebot.Fact) Fact {
+	row := Fact{
+		ID: f.ID, ChatID: f.Key.String(), Scope: f.Scope, Subject: f.Subject, Relation: f.Relation, Object: f.Object,
+		MessageID: f.MessageID, At: f.At, Taint: f.Taint, Trusted: f.Trusted, SupersededBy: f.SupersededBy,
+	}
+	if f.Sender.ID != "" {
+		row.Sender = f.Sender.String()
+	}
+	return row
+}
+
+// ListFacts lists facts, newest first.
+func (s *Service) ListFacts(ctx context.Context, q FactQuery) (Page[Fact], error) {
+	found, next, err := s.stores.Facts.List(ctx, corebot.FactFilter{
+		Key: q.Key, Agent: q.Agent, Superseded: q.Superseded,
+	}, q.After, q.size())
+	return pageOf(found, next, factOf), err
+}
+
+// ShowFact gives a fact.
+func (s *Service) ShowFact(ctx context.Context, by ByFact) (Fact, error) {
+	f, err := s.stores.Facts.Fact(ctx, by.ID)
+	return factOf(f), err
+}
+
+// ForgetFacts deletes facts, one by one. It stops at the first that is not there; earlier ones are gone.
+func (s *Service) ForgetFacts(ctx context.Context, by ByFacts) (Done, error) {
+	return each(by.IDs, func(id int64) error {
+		f, err := s.stores.Facts.Fact(ctx, id)
+		if err == nil {
+			_, err = s.stores.Facts.Forget(ctx, f.Key, []int64{id}, func(corebot.Fact) bool { return true })
+		}
+		return err
+	})
 }

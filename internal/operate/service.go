@@ -43,6 +43,7 @@ type Stores struct {
 	Console      Console
 	Backups      Backups
 	Memories     Memories
+	Facts        Facts
 	Forgetter    Forgetter
 	Contexts     Contexts // nil without a running Corebot
 	Vitals       Vitals   // nil without a running Corebot
