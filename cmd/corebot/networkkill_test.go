@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -24,6 +25,7 @@ var (
 	networkChats    = long.Int("network.chats", 4, 8, "in how many chats")
 	networkKills    = long.Int("network.kills", 1, 4, "how often the program is killed meanwhile")
 	networkCuts     = long.Int("network.cuts", 1, 1, "how often the platform is out of reach meanwhile")
+	networkOutage   = flag.Duration("network.outage", 0, "for how much longer it is then out of reach")
 )
 
 // network is a kind of platform with a bot on it. Its line in networks is all that the test needs of another kind.
@@ -100,10 +102,13 @@ func (b *besieged) lay() {
 		case cycle >= networkCuts():
 		case b.forgets:
 			b.settled()
-			b.platform.away(func() {})
+			b.platform.away(func() { time.Sleep(*networkOutage) })
+			running := fmt.Sprintf(`{"kind":%q,"account":"main","state":"running"`, b.kind)
+			b.await("it is back", func() bool { return strings.Contains(b.ask("/status"), running) })
 			b.say(len(b.said))
 		default:
-			b.platform.away(func() { b.say(len(b.said)) })
+			b.say(len(b.said)) // the last of these may be answered while nobody can be told
+			b.platform.away(b.writeOn)
 		}
 		b.kill()
 		b.output("db", "check")
@@ -115,6 +120,18 @@ func (b *besieged) lay() {
 	b.terminate()
 	b.output("db", "check")
 	b.judge()
+}
+
+// writeOn has people write in an outage: at its beginning and, if it is long, each twelfth of it.
+func (b *besieged) writeOn() {
+	b.say(len(b.said))
+	if *networkOutage == 0 {
+		return
+	}
+	for range 12 {
+		time.Sleep(*networkOutage / 12)
+		b.say(len(b.said))
+	}
 }
 
 func besiege(t *testing.T, n network) *besieged {

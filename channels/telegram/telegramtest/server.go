@@ -329,6 +329,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, Fault{Code: 404, Description: "Not Found"})
 		return
 	}
+	args, err := read(r) // of all of it: until then the server does not see that the client has gone
 	s.mu.Lock()
 	known, silence := token == s.token, s.silence
 	s.mu.Unlock()
@@ -343,7 +344,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		refuse(w, Fault{Code: 401, Description: "Unauthorized"})
 		return
 	}
-	args, err := read(r)
 	if err != nil {
 		refuse(w, Fault{Code: 400, Description: "Bad Request: " + err.Error()})
 		return

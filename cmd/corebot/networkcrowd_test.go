@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/channels/discord/discordtest"
+	"github.com/corebot/corebot/channels/matrix/matrixtest"
+	"github.com/corebot/corebot/channels/slack/slacktest"
+	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/internal/long"
+)
+
+var crowdMessages = long.Int("crowd.messages", 60, 400, "how many messages a group has")
+
+const (
+	crowdPeople = 50
+	crowdAsks   = 20 // each so manieth message names the bot
+)
+
+// hasGroups is a platform with a group, in which many people write. Some of their messages name the bot.
+type hasGroups interface {
+	networkPlatform
+	sayInGroup(person int, text string, named bool)
+	shownInGroup() []string
+}
+
+var (
+	telegramGroup = telegramtest.Chat{ID: -100200300, Type: "supergroup", Title: "The crowd"}
+	matrixGroup   = "!crowd:test"
+	discordGroup  = "300000000000000077"
+	slackGroup    = "C0CROWD"
+)
+
+func (p *telegramPlatform) sayInGroup(person int, text string, named bool) {
+	m := telegramtest.Said{Chat: telegramGroup, From: telegramPerson(person), Text: text}
+	if named {
+		name := "@" + telegramtest.Bot.Username
+		m.Text = name + " " + text
+		m.More = map[string]any{"entities": []any{map[string]any{"type": "mention", "offset": 0, "length": len(name)}}}
+	}
+	p.Say(m)
+}
+
+func (p *telegramPlatform) shownInGroup() []string { return p.Texts(telegramGroup.ID) }
+
+func (p *matrixPlatform) sayInGroup(person int, text string, named bool) {
+	content := map[string]any{"msgtype": "m.text", "body": text}
+	if named {
+		content["m.mentions"] = map[string]any{"user_ids": []string{matrixtest.Bot}}
+	}
+	p.Say(matrixtest.Said{Room: matrixGroup, From: fmt.Sprintf("@person%d:test", person), Content: content})
+}
+
+func (p *matrixPlatform) shownInGroup() []string { return p.Texts(matrixGroup) }
+
+func (p *discordPlatform) sayInGroup(person int, text string, named bool) {
+	if named {
+		text = "<@" + discordtest.BotID + "> " + text
+	}
+	p.Say(discordtest.Said{Channel: discordGroup, From: discordPerson(person), Text: text})
+}
+
+func (p *discordPlatform) shownInGroup() []string { return p.Texts(discordGroup) }
+
+func (p *slackPlatform) sayInGroup(person int, text string, named bool) {
+	if named {
+		text = "<@" + slacktest.Bot + "> " + text
+	}
+	p.Say(slacktest.Said{Channel: slackGroup, User: fmt.Sprint("U0P", person), Text: text})
+}
+
+func (p *slackPlatform) shownInGroup() []string { return p.Texts(slackGroup) }
+
+// withGroup opens a platform with a group of many people, and with no other faults.
+func withGroup(t *testing.T, n network) hasGroups {
+	t.Helper()
+	switch p := n.open(t, 1).(type) {
+	case *matrixPlatform:
+		people := make([]string, crowdPeople)
+		for i := range people {
+			people[i] = fmt.Sprintf("@person%d:test", i)
+		}
+		p.Room(matrixGroup, people...)
+		p.Faults(nil)
+		return p
+	case *discordPlatform:
+		p.Open(discordGroup, 0, "")
+		p.Faults(nil)
+		return p
+	case *slackPlatform:
+		p.Open(slackGroup)
+		p.Faults(nil)
+		return p
+	case *telegramPlatform:
+		p.Faults(nil)
+		return p
+	default:
+		t.Fatalf("%s has no group", n.name)
+		return nil
+	}
+}
+
+var questionIn = regexp.MustCompile(`question (\d+)`)
+
+// TestACrowdThatNeverStopsIsAnsweredWhereItAsks has many people write into one group at once. What names the bot is
+// answered, once and in order, whatever is said around it. Nothing else is, and no prompt grows with the group.
+func TestACrowdThatNeverStopsIsAnsweredWhereItAsks(t *testing.T) {
+	t.Parallel()
+	for _, name := range long.Or([]string{"telegram"}, []string{"telegram", "matrix", "discord", "slack"}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crowd(t, networkNamed(t, name))
+		})
+	}
+}
+
+func crowd(t *testing.T, n network) {
+	var longest, turns atomic.Int64
+	platform := withGroup(t, n)
+	n.open = func(*testing.T, int) networkPlatform { return platform }
+	b := besiegeWith(t, n, func(r llmtest.Request) llmtest.Answer {
+		size := 0
+		for _, m := range r.Messages {
+			size += len(m.Content)
+		}
+		turns.Add(1)
+		for old := longest.Load(); int64(size) > old && !longest.CompareAndSwap(old, int64(size)); {
+			old = longest.Load()
+		}
+		var asked []string
+		for _, m := range questionIn.FindAllStringSubmatch(lastUser(r), -1) {
+			asked = append(asked, m[1])
+		}
+		return llmtest.Text("answers " + strings.Join(asked, " "))
+	})
+	b.begin()
+	if b.history {
+		b.await("it receives", func() bool {
+			n, err := b.rows("FROM channel_cursors")
+			return err == nil && n > 0
+		})
+	}
+	began, asks := time.Now(), 0
+	for i := range crowdMessages() {
+		text, named := fmt.Sprintf("chatter %d", i), i%crowdAsks == 0
+		if named {
+			text = fmt.Sprintf("question %d", asks)
+			asks++
+		}
+		platform.sayInGroup(i%crowdPeople, text, named)
+	}
+	said := time.Since(began)
+	b.await("everything is read, answered and sent", func() bool {
+		n, err := b.lives(corebot.Inbound)
+		return err == nil && n == crowdMessages() && strings.Contains(b.ask("/status"), `"queue":{}`)
+	})
+	took, rss := time.Since(began), b.residentMemory()
+	b.terminate()
+	b.output("db", "check")
+	var answered []int
+	for _, text := range slices.Compact(platform.shownInGroup()) {
+		for _, word := range strings.Fields(strings.TrimPrefix(text, "answers ")) {
+			number, err := strconv.Atoi(word)
+			if err != nil {
+				t.Errorf("the group shows %q", text)
+				break
+			}
+			answered = append(answered, number)
+		}
+	}
+	var want []int
+	for i := range asks {
+		want = append(want, i)
+	}
+	if !slices.Equal(answered, want) {
+		t.Errorf("of %d questions these are answered: %v", asks, answered)
+	}
+	if longest.Load() > 120_000 {
+		t.Errorf("a prompt has %d bytes", longest.Load())
+	}
+	for _, c := range platform.complaints() {
+		t.Errorf("the platform complains: %s", c)
+	}
+	b.tell(fmt.Sprintf(`group of %d people on %s
+messages                %d, said in %v; all are read, answered and sent after %v
+questions               %d, answered in %d turns
+longest prompt          %d bytes
+memory                  %.1f MiB
+`, crowdPeople, n.name, crowdMessages(), said.Round(time.Millisecond), took.Round(time.Millisecond), asks, turns.Load(),
+		longest.Load(), float64(rss)/(1<<20)))
+}
+
+// residentMemory is what the program has in memory, in bytes; 0 where nobody can tell.
+func (b *besieged) residentMemory() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", b.daemon.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
