@@ -68,7 +68,8 @@ var (
 	revoked = corebot.WithHint(errors.New("the token is unknown to Telegram (401): it is wrong, or was revoked"),
 		"@BotFather shows the bot's token; put it where channels.telegram.ACCOUNT.token says, and start Corebot again")
 	hooked = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook"),
-		"end that program, then remove its webhook: open https://api.telegram.org/botTOKEN/deleteWebhook")
+		"if Corebot has set it, `corebot serve` goes on; else end that program, then remove its webhook: open "+
+			"https://api.telegram.org/botTOKEN/deleteWebhook")
 	twice = corebot.WithHint(errors.New("another program fetches the messages of this bot with the same token"),
 		"end the other program, or give each a bot of its own")
 )
@@ -192,10 +193,6 @@ type bot struct {
 	ReadsAll bool   `json:"can_read_all_group_messages"`
 
 	files func(*file) func(context.Context) (io.ReadCloser, error) // gets the bytes of a file; nil: nothing does
-}
-
-type webhookInfo struct {
-	URL string `json:"url"`
 }
 
 func (c *client) me(ctx context.Context) (bot, error) {

@@ -38,12 +38,21 @@ func open(t *testing.T, s *telegramtest.Server) *telegram.Channel {
 // withStore is open with files that can be sent.
 func withStore(t *testing.T, s *telegramtest.Server, files *channeltest.Files) *telegram.Channel {
 	t.Helper()
+	return at(t, s, "", files)
+}
+
+// at is withStore with a webhook that listens at an address; empty: it polls.
+func at(t *testing.T, s *telegramtest.Server, addr string, files *channeltest.Files) *telegram.Channel {
+	t.Helper()
 	site := channels.Site{Account: account, Log: zerolog.Nop()}
 	if files != nil {
 		site.Files = files
 	}
-	c, err := telegram.New(telegram.Settings{Token: telegramtest.Token, APIURL: s.URL(), Poll: 50 * time.Second},
-		site)
+	settings := telegram.Settings{Token: telegramtest.Token, APIURL: s.URL(), Poll: 50 * time.Second}
+	if addr != "" {
+		settings.Webhook, settings.WebhookAddr = "http://"+addr+"/telegram", addr
+	}
+	c, err := telegram.New(settings, site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,27 +60,34 @@ func withStore(t *testing.T, s *telegramtest.Server, files *channeltest.Files) *
 }
 
 func TestTelegramKeepsTheGuaranteesOfAChannel(t *testing.T) {
-	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-		s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
-		s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
-		chat := telegramtest.Ann.ID
-		return channeltest.Subject{
-			Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.Of,
-			Open:  func() channels.Channel { return withStore(t, s, files) },
-			Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 50_000_001,
-			Say: func(_ channels.Accepter, id, text string) {
-				names.Is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
-			},
-			Edit: func(_ channels.Accepter, id, of, text string) {
-				message, err := strconv.ParseInt(names.Of(of), 10, 64)
-				if err != nil {
-					t.Error(err)
-				}
-				names.Is(id, fmt.Sprintf("%d/edit/%d", message, s.Edit(chat, message, text)))
-			},
-			Shown: func() []string { return s.Texts(chat) },
-			Cut:   s.Cut, Silence: s.Silence,
-			Refuse: func(n int) { s.Refuse(n, 0.001) },
-		}
-	})
+	channeltest.Run(t, func(t *testing.T) channeltest.Subject { return subject(t, "") })
+}
+
+func TestTelegramKeepsTheGuaranteesOfAChannelByItsWebhook(t *testing.T) {
+	channeltest.Run(t, func(t *testing.T) channeltest.Subject { return subject(t, freeAddr(t)) })
+}
+
+// subject is a bot that polls, or that listens at an address.
+func subject(t *testing.T, addr string) channeltest.Subject {
+	s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
+	s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
+	chat := telegramtest.Ann.ID
+	return channeltest.Subject{
+		Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.Of,
+		Open:  func() channels.Channel { return at(t, s, addr, files) },
+		Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 50_000_001,
+		Say: func(_ channels.Accepter, id, text string) {
+			names.Is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
+		},
+		Edit: func(_ channels.Accepter, id, of, text string) {
+			message, err := strconv.ParseInt(names.Of(of), 10, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			names.Is(id, fmt.Sprintf("%d/edit/%d", message, s.Edit(chat, message, text)))
+		},
+		Shown: func() []string { return s.Texts(chat) },
+		Cut:   s.Cut, Silence: s.Silence,
+		Refuse: func(n int) { s.Refuse(n, 0.001) },
+	}
 }

@@ -1,9 +1,11 @@
-// Package telegram connects Corebot to bots of Telegram by the Bot API, with long polls.
+// Package telegram connects Corebot to bots of Telegram by the Bot API, with long polls or a webhook.
 //
 // It promises:
 //
 //   - An update is confirmed after the commit that stored it. The offset of the next poll is the account's receive
 //     cursor, which is stored in the same commit. So a crash loses no message and repeats none.
+//   - With a webhook an update is answered with 200 after the commit that stored it. The offset stays meanwhile, so a
+//     change to polls gets what was never answered.
 //   - What the platform shows is one message for each piece of a reply, at most 4,096 UTF-16 units of text. Styles that
 //     go on over a cut go on in the next piece.
 //   - If the platform refuses the markup of a piece, exactly this piece is sent again as plain text.

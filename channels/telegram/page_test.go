@@ -10,9 +10,11 @@ import (
 // TestThePageNamesEverySettingAndEveryErrorOfAnAccount reads docs/channels.md.
 func TestThePageNamesEverySettingAndEveryErrorOfAnAccount(t *testing.T) {
 	var said []string
-	for _, err := range []error{revoked, hooked, twice} {
+	for _, err := range []error{revoked, hooked, twice, taken, unset} {
 		words, _, _ := strings.Cut(err.Error(), " with the same token")
 		words, _, _ = strings.Cut(words, ": it is wrong")
+		words, _, _ = strings.Cut(words, " of its own")
+		words, _, _ = strings.Cut(words, ": another program has removed")
 		said = append(said, words)
 	}
 	channeltest.Page(t, "Telegram", Network(), said...)

@@ -20,11 +20,15 @@ type Settings struct {
 	Token  string        `mapstructure:"token" secret:"yes" doc:"the token of the bot, as @BotFather gave it"`
 	APIURL string        `mapstructure:"api_url" doc:"where the Bot API is: Telegram's own, or a server of yours"`
 	Poll   time.Duration `mapstructure:"poll" min:"1s" doc:"how long Telegram holds an empty poll; at most 50s"`
+
+	Webhook     string `mapstructure:"webhook_url" doc:"the public address Telegram posts to; empty: Corebot polls"`
+	WebhookAddr string `mapstructure:"webhook_addr" doc:"where Corebot listens for what a proxy passes on from there"`
 }
 
 const (
-	standardURL = "https://api.telegram.org"
-	maxPoll     = 50 * time.Second // the platform's own limit
+	standardURL  = "https://api.telegram.org"
+	maxPoll      = 50 * time.Second // the platform's own limit
+	standardAddr = "127.0.0.1:8443"
 )
 
 // tokens is the form of a token: the bot's id and a secret.
@@ -50,7 +54,8 @@ func (s Settings) Validate() error {
 	if s.Poll > maxPoll {
 		return corebot.WithHint(fmt.Errorf("poll is %v", s.Poll), "Telegram holds a poll for at most 50s")
 	}
-	return nil
+	_, err = hookOf(s)
+	return err
 }
 
 // Network is the line for the list of networks.
@@ -61,13 +66,14 @@ func Network() channels.Network {
 			{Key: "api_url", Text: "Address of the Bot API"},
 			{Key: "token", Text: "Token of the bot", Hint: "Write /newbot to @BotFather on Telegram to get one."},
 		},
-	}, Settings{APIURL: standardURL, Poll: maxPoll}, New)
+	}, Settings{APIURL: standardURL, Poll: maxPoll, WebhookAddr: standardAddr}, New)
 }
 
 // Channel is one bot.
 type Channel struct {
 	client client
 	poll   time.Duration
+	hook   hook
 	site   channels.Site
 	id     int64 // of the bot
 }
@@ -80,7 +86,7 @@ var (
 )
 
 // New makes the channel of an account. It connects to nothing.
-func New(s Settings, site channels.Site) (channels.Channel, error) {
+func New(s Settings, site channels.Site) (_ channels.Channel, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -92,7 +98,10 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 		},
 		poll: s.Poll, site: site,
 	}
-	_, err := fmt.Sscan(tokens().FindStringSubmatch(s.Token)[1], &c.id)
+	if c.hook, err = hookOf(s); err != nil {
+		return nil, err
+	}
+	_, err = fmt.Sscan(tokens().FindStringSubmatch(s.Token)[1], &c.id)
 	return c, err
 }
 
@@ -100,7 +109,12 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 const slack = 10 * time.Second
 
 // Period implements [channels.Periodic].
-func (c *Channel) Period() time.Duration { return c.poll + slack }
+func (c *Channel) Period() time.Duration {
+	if c.hook.url != "" {
+		return c.hook.watch + slack
+	}
+	return c.poll + slack
+}
 
 // Check implements [channels.Checker].
 func (c *Channel) Check(ctx context.Context) (string, error) {
@@ -108,7 +122,7 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	hook, err := call[webhookInfo](ctx, &c.client, "getWebhookInfo", nil)
+	info, err := c.client.webhook(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -116,13 +130,18 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	if !me.ReadsAll {
 		says += "; in groups it sees only what is meant for it"
 	}
-	if hook.URL != "" {
+	switch {
+	case info.URL == c.hook.url && info.URL != "":
+		says += fmt.Sprintf("; Telegram posts to its webhook, and %v", info)
+	case info.URL != "": // before the next start it can be of this account, with other settings
 		return says, hooked
+	case c.hook.url != "":
+		says += "; `corebot serve` sets its webhook"
 	}
 	return says, nil
 }
 
-// Run fetches updates until ctx ends. A connection that breaks, a conflict and a refused token are errors: the
+// Run receives updates until ctx ends. A connection that breaks, a conflict and a refused token are errors: the
 // supervisor runs the channel again.
 func (c *Channel) Run(ctx context.Context, door channels.Door) error {
 	err := c.receive(ctx, door)
@@ -142,6 +161,13 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 		c.site.Log.Warn().Err(err).Msg("the commands were not registered; people can still type them")
 	}
 	cursor, err := door.Cursor(ctx)
+	if err != nil {
+		return err
+	}
+	if c.hook.url != "" {
+		return c.serve(ctx, door, me, cursor)
+	}
+	cursor, err = c.unhook(ctx, door, cursor)
 	for err == nil {
 		var updates []update
 		asked := time.Now()
@@ -153,7 +179,7 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 			backoff.Sleep(ctx, time.Second)
 		}
 		if len(updates) > 0 {
-			cursor, err = c.accept(ctx, door, me, updates, cursor)
+			cursor, err = c.acceptAll(ctx, door, me, updates, cursor)
 		}
 	}
 	return err
@@ -162,13 +188,16 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 // mostUpdates bounds a fetch. The platform gives at most 100.
 const mostUpdates = 100
 
+// wanted are the updates that Corebot reads.
+var wanted = []string{"message", "edited_message", "callback_query"}
+
 // fetch waits for updates behind the cursor, and confirms those before it.
 func (c *Channel) fetch(ctx context.Context, cursor corebot.Cursor) ([]update, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.poll+slack)
 	defer cancel()
 	ask := map[string]any{
 		"timeout": int(c.poll / time.Second), "limit": mostUpdates,
-		"allowed_updates": []string{"message", "edited_message", "callback_query"},
+		"allowed_updates": wanted,
 	}
 	if cursor.Position != "" {
 		offset, err := parseID(cursor.Position)
@@ -184,12 +213,35 @@ func (c *Channel) fetch(ctx context.Context, cursor corebot.Cursor) ([]update, e
 	return found, nil
 }
 
-// accept gives one fetch to the door. Where nobody has room the offset stays, and the same is fetched again later.
-func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, updates []update,
+// acceptAll gives one fetch to the door. Where nobody has room the offset stays, and the same is fetched again later.
+func (c *Channel) acceptAll(ctx context.Context, door channels.Door, me bot, updates []update,
 	cursor corebot.Cursor,
 ) (corebot.Cursor, error) {
+	batch, err := c.accept(ctx, door, me, updates, cursor, fmt.Sprint(updates[len(updates)-1].ID+1))
+	if busy := (*corebot.Busy)(nil); errors.As(err, &busy) {
+		c.site.Log.Warn().Err(err).Msg("no room for what was fetched; it is fetched again")
+		backoff.Sleep(ctx, busy.RetryAfter)
+		return cursor, nil
+	}
+	if err != nil {
+		return cursor, err
+	}
+	c.answer(ctx, batch)
+	return batch.Cursor, nil
+}
+
+// accepted is what became of updates. presses are the presses of buttons, by their place among the messages.
+type accepted struct {
+	channels.AcceptedBatch
+	presses map[int]string
+}
+
+// accept gives updates to the door, and moves the cursor to a position with them.
+func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, updates []update, cursor corebot.Cursor,
+	to string,
+) (a accepted, err error) {
 	var batch []channels.Incoming
-	presses := map[int]string{} // by their place in the batch
+	a.presses = map[int]string{}
 	for _, u := range updates {
 		in, means, err := me.read(u)
 		if err != nil {
@@ -199,38 +251,34 @@ func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, update
 			continue
 		}
 		if u.Callback != nil {
-			presses[len(batch)] = u.Callback.ID
+			a.presses[len(batch)] = u.Callback.ID
 		}
 		batch = append(batch, in)
 	}
-	next := fmt.Sprint(updates[len(updates)-1].ID + 1)
-	taken, err := door.AcceptBatch(ctx, batch, cursor.To(next))
-	if busy := (*corebot.Busy)(nil); errors.As(err, &busy) {
-		c.site.Log.Warn().Err(err).Msg("no room for what was fetched; it is fetched again")
-		backoff.Sleep(ctx, busy.RetryAfter)
-		return cursor, nil
-	}
-	if err != nil {
-		return cursor, err
-	}
-	c.answer(ctx, presses, taken)
-	return taken.Cursor, nil
+	a.AcceptedBatch, err = door.AcceptBatch(ctx, batch, cursor.To(to))
+	return a, err
 }
 
 // answerTime bounds the answers to presses of buttons: the next poll waits for them.
 const answerTime = 5 * time.Second
 
 // answer ends the waiting of people who have pressed buttons. A notice tells the chat what comes of a press.
-func (c *Channel) answer(ctx context.Context, presses map[int]string, taken channels.AcceptedBatch) {
+func (c *Channel) answer(ctx context.Context, batch accepted) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	for at, query := range presses {
-		args := map[string]any{"callback_query_id": query}
-		if taken.Messages[at].Err != nil {
-			args["text"], args["show_alert"] = "This was not accepted.", true
-		}
+	for at, query := range batch.presses {
+		args := pressed(query, batch.Messages[at].Err)
 		if _, err := call[bool](ctx, &c.client, "answerCallbackQuery", args); err != nil {
 			c.site.Log.Debug().Err(err).Msg("the press of a button was not answered")
 		}
 	}
+}
+
+// pressed are the arguments of the answer to a press.
+func pressed(query string, refused error) map[string]any {
+	args := map[string]any{"callback_query_id": query}
+	if refused != nil {
+		args["text"], args["show_alert"] = "This was not accepted.", true
+	}
+	return args
 }

@@ -18,6 +18,7 @@ import (
 // networks are the platforms on which bots are killed.
 var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
+	{name: "telegram-webhook", kind: "telegram", open: openTelegramHook},
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
 	{name: "discord", kind: "discord", history: true, open: openDiscord},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
@@ -33,6 +34,7 @@ var networks = []network{
 // telegramPlatform cannot tell what it shows.
 type telegramPlatform struct {
 	*telegramtest.Server
+	hook    string // where the bot listens; empty: it polls
 	dropped atomic.Int64
 }
 
@@ -56,7 +58,21 @@ func openTelegram(t *testing.T, _ int) networkPlatform {
 	return p
 }
 
+// openTelegramHook is a platform that posts what people write, some of it twice.
+func openTelegramHook(t *testing.T, chats int) networkPlatform {
+	p := openTelegram(t, chats).(*telegramPlatform)
+	p.hook = freeAddr(t)
+	p.PostFaults(func(n int) telegramtest.PostFault {
+		return telegramtest.PostFault{Forget: n%7 == 0, Twice: n%11 == 0}
+	})
+	return p
+}
+
 func (p *telegramPlatform) settings() string {
+	if p.hook != "" {
+		return fmt.Sprintf("{token: %q, api_url: %q, access: open, webhook_url: %q, webhook_addr: %q}",
+			telegramtest.Token, p.URL(), "http://"+p.hook+"/telegram", p.hook)
+	}
 	return fmt.Sprintf("{token: %q, api_url: %q, access: open}", telegramtest.Token, p.URL())
 }
 

@@ -100,8 +100,11 @@ func (a args) text(name string) (s string) {
 var known = map[string][]string{
 	"getme":          {},
 	"getwebhookinfo": {},
-	"deletewebhook":  {"drop_pending_updates"},
-	"getupdates":     {"offset", "limit", "timeout", "allowed_updates"},
+	"setwebhook": {
+		"url", "max_connections", "allowed_updates", "drop_pending_updates", "secret_token", "ip_address",
+	},
+	"deletewebhook": {"drop_pending_updates"},
+	"getupdates":    {"offset", "limit", "timeout", "allowed_updates"},
 	"sendmessage": {
 		"chat_id", "message_thread_id", "text", "parse_mode", "entities", "link_preview_options",
 		"disable_notification", "protect_content", "reply_parameters", "reply_markup",
@@ -152,11 +155,11 @@ func (s *Server) do(r *http.Request, c Call, a args) (any, *Fault) {
 			Reads bool `json:"can_read_all_group_messages"`
 		}{me, true, false}, nil
 	case "getwebhookinfo":
-		return map[string]any{
-			"url": s.webhook, "has_custom_certificate": false, "pending_update_count": len(s.updates),
-		}, nil
+		return s.webhookInfo(), nil
+	case "setwebhook":
+		return s.setWebhook(a)
 	case "deletewebhook":
-		s.webhook = ""
+		s.unhook()
 		return true, nil
 	case "getupdates":
 		return s.getUpdates(r, a)

@@ -2,6 +2,8 @@
 // refuses what the platform refuses, in the platform's words, and complains about what the platform would overlook.
 //
 // An update is given again until a later offset confirms it. A second poll that waits ends the first with a conflict.
+// With a webhook each update is posted until it is answered with 200. The updates of a chat are posted one after the
+// other, as the platform's own server does; those of other chats do not wait for one that fails.
 // Faults can be ordered: refusals, floods, answers that never come, and connections that break after the request has
 // taken effect.
 package telegramtest
@@ -94,11 +96,14 @@ type Fault struct {
 type Server struct {
 	http *httptest.Server
 
+	posts sync.WaitGroup // goroutines that post
+
 	mu         sync.Mutex
 	closed     bool
 	token      string
 	username   string
 	webhook    string
+	hook       hook // while the bot itself has set a webhook
 	chats      map[int64]*room
 	next       int64 // the id of the next update
 	updates    []update
@@ -152,6 +157,7 @@ func (s *Server) Close() {
 	s.Silence(false)
 	s.mu.Lock()
 	s.closed = true
+	s.unhook()
 	if s.waiting != nil {
 		close(s.waiting)
 		s.waiting = nil
@@ -159,6 +165,7 @@ func (s *Server) Close() {
 	s.mu.Unlock()
 	s.http.CloseClientConnections()
 	s.http.Close()
+	s.posts.Wait()
 }
 
 // Cut breaks every connection.
