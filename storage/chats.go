@@ -66,6 +66,7 @@ func (c *Chats) registerTx(t *tx, k corebot.Key, registered bool, name string) e
 	if name == "" {
 		name = chat.DisplayName
 	}
+	t.admitted = true
 	if _, err := t.exec(setChat, registered, name, chat.ID); err != nil {
 		return err
 	}
@@ -167,27 +168,7 @@ func chatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 	return chat, err
 }
 
-var (
-	// The row of the thread comes before the row of its chat.
-	selectAdmission = &query{`SELECT registered, access FROM chats
-		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread IN ('', ?) ORDER BY thread DESC`}
-	setChatAccess = &query{`UPDATE chats SET access = ? WHERE id = ?`}
-)
-
-// Admission returns what is set for a chat about who may talk there. The rule of its channel comes in addition.
-func (c *Chats) Admission(ctx context.Context, k corebot.Key) (admission corebot.Admission, err error) {
-	err = c.db.reader.each(ctx, selectAdmission, func(s scanner) error {
-		var registered bool
-		var access string
-		err := s.Scan(&registered, &access)
-		admission.Registered = admission.Registered || registered
-		if admission.Access == "" {
-			admission.Access = corebot.ChatAccess(access)
-		}
-		return err
-	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	return admission, err
-}
+var setChatAccess = &query{`UPDATE chats SET access = ? WHERE id = ?`}
 
 // SetAccess makes a chat an exception from the rule of its channel; "" ends the exception. It holds for the next
 // message; waiting messages are still answered. It creates an unknown chat.
@@ -202,6 +183,7 @@ func (c *Chats) SetAccess(ctx context.Context, k corebot.Key, access corebot.Cha
 		if err != nil {
 			return err
 		}
+		t.admitted = true
 		if _, err := t.exec(setChatAccess, string(access), chat.ID); err != nil {
 			return err
 		}

@@ -82,6 +82,7 @@ type DB struct {
 	failing    failure     // the last transaction of the writer failed
 	diskLow    atomic.Bool // the disk is under its floor: the store refuses inbound messages; see [Space]
 	roles      roles
+	admissions admissions
 	clock      *clock
 	aside      *aside // lanes whose heads cannot be read
 	wal        logUse

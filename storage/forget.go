@@ -481,6 +481,7 @@ func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten)
 				return err
 			}
 		}
+		t.admitted = true
 		_, err := t.exec(forgetChatRow, e.chat)
 		return err
 	})

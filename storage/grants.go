@@ -292,6 +292,83 @@ func (g *Grants) roles(ctx context.Context) (map[holder]corebot.Role, error) {
 	return of, nil
 }
 
+// unlearn drops the caches of what a transaction has changed.
+func (db *DB) unlearn(t *tx) {
+	if t.granted {
+		db.roles.forget()
+	}
+	if t.admitted {
+		db.admissions.forget()
+	}
+}
+
+// maxAdmissions bounds the chats of [admissions].
+const maxAdmissions = 4_096
+
+// admissions caches who may talk in a chat, because the front door asks for each message. Each change in any chat drops
+// the whole cache. Beyond the bound it drops the half that was read first.
+type admissions struct {
+	mu          sync.Mutex
+	changes     int // how many so far
+	young, aged map[corebot.Key]corebot.Admission
+}
+
+// forget drops the cache, as [roles.forget] does.
+func (a *admissions) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changes++
+	a.young, a.aged = nil, nil
+}
+
+func (a *admissions) known(k corebot.Key) (chat corebot.Admission, known bool, changes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if chat, known = a.young[k]; !known {
+		chat, known = a.aged[k]
+	}
+	return chat, known, a.changes
+}
+
+// learn keeps what was read of a chat, unless something has changed since the reading began.
+func (a *admissions) learn(k corebot.Key, chat corebot.Admission, changes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.changes != changes {
+		return
+	}
+	if a.young == nil || len(a.young) >= maxAdmissions/2 {
+		a.young, a.aged = map[corebot.Key]corebot.Admission{}, a.young
+	}
+	a.young[k] = chat
+}
+
+// The row of the thread comes before the row of its chat.
+var selectAdmission = &query{`SELECT registered, access FROM chats
+	WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread IN ('', ?) ORDER BY thread DESC`}
+
+// Admission returns what is set for a chat about who may talk there. The rule of its channel comes in addition.
+func (c *Chats) Admission(ctx context.Context, k corebot.Key) (corebot.Admission, error) {
+	chat, known, changes := c.db.admissions.known(k)
+	if known {
+		return chat, nil
+	}
+	err := c.db.reader.each(ctx, selectAdmission, func(s scanner) error {
+		var registered bool
+		var access string
+		err := s.Scan(&registered, &access)
+		chat.Registered = chat.Registered || registered
+		if chat.Access == "" {
+			chat.Access = corebot.ChatAccess(access)
+		}
+		return err
+	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	if err == nil && !c.db.isReadOnly() { // see [Grants.roles]
+		c.db.admissions.learn(k, chat, changes)
+	}
+	return chat, err
+}
+
 var (
 	selectBootstrap = &query{
 		`SELECT b.failures, b.locked_at, b.used, EXISTS (SELECT 1 FROM grants WHERE role = 'admin') FROM bootstrap b

@@ -53,8 +53,10 @@ func (h *History) Recall(ctx context.Context, d corebot.Delivery,
 				return err
 			}
 		}
-		if newest, err = session.before(c, place{seq: math.MaxInt64}); err != nil {
-			return err
+		if session.chat != 0 { // an unknown chat has no history
+			if newest, err = session.before(c, place{seq: math.MaxInt64}); err != nil {
+				return err
+			}
 		}
 		r.Undelivered, err = undeliveredOf(c, d, undelivered)
 		return err

@@ -25,6 +25,7 @@ type tx struct {
 	diskLow  bool             // inbound messages are refused
 	said     bool             // the history has grown
 	granted  bool             // the grants have changed
+	admitted bool             // what is set about who may talk in a chat has changed
 	posted   []corebot.Key    // conversations whose mailbox got a message
 	stopped  []int64          // lives of jobs that were stopped
 	clients  MailClients      // of the mailbox; nil: none
@@ -82,7 +83,7 @@ func (t *tx) each(q *query, fn func(scanner) error, args ...any) error {
 // fail remembers an error of SQLite itself. On a full disk, for example, SQLite rolls back everything and then
 // continues statement by statement. Nothing of the batch must be committed then.
 func (t *tx) fail(err error) error {
-	if t.failed == nil && ofSQLite(err) {
+	if err != nil && t.failed == nil && ofSQLite(err) {
 		t.failed = err
 	}
 	return err

@@ -381,9 +381,7 @@ func (w *writer) commit(t *tx) error {
 // tell updates the copies in memory of what a transaction has changed. It does so before the operations learn how the
 // transaction ended.
 func (w *writer) tell(t *tx, err error) {
-	if t.granted { // whatever the error: the change can have happened
-		w.db.roles.forget()
-	}
+	w.db.unlearn(t) // whatever the error: the change can have happened
 	if err == nil {
 		signalIf(t.said, w.db.said)
 		signalIf(t.said, w.db.meant)
