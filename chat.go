@@ -416,3 +416,59 @@ const (
 	MaxLinkFailures = 20
 	MaxLinks        = 20 // conversations that one chat has resumed
 )
+
+// Keeping says how long a chat keeps what was said in it.
+type Keeping struct {
+	Nothing bool          // nothing stays behind the turn that needed it
+	For     time.Duration // at most so long; 0: as all chats do
+}
+
+// StoredChats says which chats keep what was said, where no rule does.
+type StoredChats string
+
+// The values of [StoredChats].
+const (
+	StoreAll        StoredChats = "full"
+	StoreRegistered StoredChats = "registered" // chats that somebody has registered
+	StoreNone       StoredChats = "none"
+)
+
+// KeepRule is how long some chats keep what was said. Its fields are patterns of [MatchesName]; an empty one matches
+// everything.
+type KeepRule struct {
+	Channel, Account, Chat string
+	Keeping
+	Unsaid bool // the rule does not say whether anything is kept: [Keeper.Store] does
+}
+
+// Keeper says how long each chat keeps what was said in it. A nil Keeper has all chats keep everything.
+type Keeper struct {
+	Store StoredChats
+	Rules []KeepRule // the first that matches counts
+}
+
+// Distinguishes says whether not all chats keep everything.
+func (p *Keeper) Distinguishes() bool {
+	return p != nil && (len(p.Rules) > 0 || p.Store != StoreAll && p.Store != "")
+}
+
+// AsksRegistered says whether it matters if a chat is registered.
+func (p *Keeper) AsksRegistered() bool { return p != nil && p.Store == StoreRegistered }
+
+// Of is what holds for a chat. The key is that of [Key.Origin].
+func (p *Keeper) Of(k Key, registered bool) Keeping {
+	if p == nil {
+		return Keeping{}
+	}
+	stored := Keeping{Nothing: p.Store == StoreNone || p.Store == StoreRegistered && !registered}
+	matches := func(pattern, name string) bool { return pattern == "" || MatchesName(pattern, name) }
+	for _, r := range p.Rules {
+		if matches(r.Channel, k.Channel) && matches(r.Account, k.Account) && matches(r.Chat, k.Chat) {
+			if r.Unsaid {
+				r.Nothing = stored.Nothing
+			}
+			return r.Keeping
+		}
+	}
+	return stored
+}

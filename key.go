@@ -299,3 +299,23 @@ func CheckID(id string) error {
 	}
 	return nil
 }
+
+// Origin is the chat of people to which a conversation belongs: that of a child turn, or of a question to another
+// agent. It is the conversation itself if it is one of people, or if the key does not tell.
+func (k Key) Origin() Key {
+	for range MaxHops + MaxJobDepth {
+		switch k.Channel {
+		case JobChannel:
+			k = k.Acts()
+		case AgentChannel:
+			asking, err := ParseKey(k.Chat)
+			if err != nil {
+				return k
+			}
+			k = asking
+		default:
+			return k
+		}
+	}
+	return k
+}

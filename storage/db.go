@@ -57,6 +57,8 @@ type Options struct {
 	KeepDeferred bool
 	// TaskFailures is how many runs of a task in a row can fail before the task is paused; 0: any number.
 	TaskFailures int
+	// Keeper says how long chats keep what is said in them; nil: everything, as long as all chats do.
+	Keeper *corebot.Keeper
 	// TasksWithin is how late a due task can begin and still count as in time; 0: that is not counted.
 	TasksWithin time.Duration
 }
@@ -70,6 +72,7 @@ type DB struct {
 	lock       *dirLock
 	limits     corebot.Limits
 	queueing   corebot.Queueing
+	keeper     *corebot.Keeper
 	accounting atomic.Pointer[corebot.Accounting]
 	bootstrap  policy.Bootstrap
 	speaks     func(corebot.Principal) bool
@@ -154,7 +157,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 
 func newDB(dir string, o Options) *DB {
 	db := &DB{
-		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing,
+		path: filepath.Join(dir, FileName), log: o.Log, limits: o.Limits, queueing: o.Queueing, keeper: o.Keeper,
 		taskEnds: o.TaskFailures, taskLate: o.TasksWithin,
 		bootstrap: o.Bootstrap, speaks: o.Speaks, aside: newAside(), wal: newLogUse(), clock: newClock(nil),
 		ops: make(chan *op, maxBatch), said: make(chan struct{}, 1), meant: make(chan struct{}, 1),

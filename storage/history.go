@@ -150,10 +150,46 @@ func encodeHistory(entries []corebot.HistoryEntry) ([]entryRow, error) {
 	return rows, nil
 }
 
+// keepsNothingTx says whether nothing that is said in a chat stays behind the turn that needs it.
+func keepsNothingTx(t *tx, k corebot.Key) (bool, error) {
+	if !t.keeper.Distinguishes() {
+		return false, nil
+	}
+	origin, registered := k.Origin(), false
+	if t.keeper.AsksRegistered() {
+		if err := t.each(selectAdmission, func(s scanner) error {
+			var here bool
+			var access string
+			err := s.Scan(&here, &access)
+			registered = registered || here
+			return err
+		}, keyArgs(origin)...); err != nil {
+			return false, err
+		}
+	}
+	return t.keeper.Of(origin, registered).Nothing, nil
+}
+
+// dropJournal deletes the steps of a life.
+var dropJournal = &query{`DELETE FROM execution_steps WHERE life_id = ?`}
+
 // appendHistoryTx writes a turn's entries into the current session. If the turn begins a session, they go into the new
-// one. If the turn ends the session, the session ends behind them.
+// one. If the turn ends the session, the session ends behind them. A chat that keeps nothing gets no entries, and loses
+// the journal of a turn that is over.
 func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Result) error {
-	if len(entries) == 0 && !r.NewSession {
+	nothing, err := keepsNothingTx(t, d.Message.Key)
+	if err != nil {
+		return err
+	}
+	if nothing {
+		entries = nil
+		if r.Outcome.Verb == corebot.Done && r.Detached == 0 {
+			if _, err := t.exec(dropJournal, d.Life); err != nil {
+				return err
+			}
+		}
+	}
+	if len(entries) == 0 && !r.NewSession && !(nothing && r.BeginsSession) {
 		return nil
 	}
 	chat, err := chatTx(t, d.Message.Key)

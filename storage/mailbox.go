@@ -219,6 +219,9 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message, by string, outside bool) err
 	if _, err := t.exec(takePlace, lane.id); err != nil {
 		return err
 	}
+	if nothing, err := keepsNothingTx(t, k); err != nil || nothing {
+		return err
+	}
 	text, parts, err := encodeParts(m.Parts)
 	if err != nil {
 		return err

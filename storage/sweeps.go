@@ -132,7 +132,8 @@ func (p place) before(q place) bool {
 
 var (
 	newestChat = &query{`SELECT COALESCE(MAX(id), 0) FROM chats`}
-	chatPage   = &query{`SELECT id, session FROM chats WHERE id > ? ORDER BY id LIMIT ? + 0`}
+	chatPage   = &query{`SELECT id, session, agent, channel, account, chat, thread FROM chats WHERE id > ? ORDER BY id
+		LIMIT ? + 0`}
 	// The n-th newest entry, of a session or of all.
 	nthInSession = &query{
 		`SELECT session, seq FROM history WHERE chat_id = ? AND session = ? ORDER BY seq DESC, ordinal DESC
@@ -152,6 +153,18 @@ var (
 	// The summary of an earlier session is deleted with the first of its entries. The summary of the current session
 	// stays in their place.
 	dropSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND session <= ? AND session < ?`}
+	// Retention deletes what was made of linked words with the first of these words: a later /unlink could not find
+	// it. The range is that of dropHistory.
+	dropNotesOfLinked = &query{`DELETE FROM summaries WHERE chat_id = ?1 AND session IN (SELECT session FROM history
+		WHERE chat_id = ?1 AND linked <> 0 AND (session, seq, ordinal) <= (?2, ?3, ?4))`}
+	dropFactsOfLinked = &query{`DELETE FROM facts WHERE chat_id = ?1 AND (message_id, sender) IN (
+		SELECT message_id, sender FROM history WHERE chat_id = ?1 AND linked <> 0
+		AND (session, seq, ordinal) <= (?2, ?3, ?4))`}
+	// A turn that is under way can have read such words, and can be making a summary of them.
+	busyWithLinked = &query{`SELECT COUNT(*) FROM chats c JOIN lanes l ON l.direction = 1 AND l.agent = c.agent
+		AND l.channel = c.channel AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread
+		WHERE c.id = ?1 AND l.depth > 0 AND EXISTS (SELECT 1 FROM history h WHERE h.chat_id = ?1 AND h.linked <> 0
+		AND (h.session, h.seq, h.ordinal) <= (?2, ?3, ?4))`}
 	// A summary without any history stands for nothing.
 	dropLastSummary = &query{
 		`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id =
@@ -162,26 +175,40 @@ var (
 // sweepHistory deletes entries that are too old or too many, chat by chat.
 func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 	return r.history.pass(ctx, r, newestChat, func(after int64) (rows int, last int64, err error) {
-		var chats []place // ordinal is the chat's id here
+		var chats []corebot.Chat
 		err = r.db.reader.each(ctx, chatPage, func(s scanner) error {
-			var c place
-			err := s.Scan(&c.ordinal, &c.session)
+			var c corebot.Chat
+			k := &c.Key
+			err := s.Scan(&c.ID, &c.Session, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
 			chats = append(chats, c)
 			return err
 		}, after, sweepRows)
 		for _, c := range chats {
+			own := corebot.Keeping{}
 			if err == nil {
-				err = r.sweepChat(ctx, c.ordinal, c.session, before)
+				own, err = r.keeping(ctx, c.Key)
 			}
-			last = c.ordinal
+			switch {
+			case err != nil:
+			case own.Nothing || own.For > 0:
+				err = r.sweepKept(ctx, c, r.db.clock.now().Add(-own.For))
+			default:
+				err = r.sweepChat(ctx, c, before, false)
+			}
+			last = c.ID
 		}
 		return len(chats), last, err
 	})
 }
 
-// sweepChat deletes the oldest entries of a chat, page by page, while they are over.
-func (r *Retention) sweepChat(ctx context.Context, chat, session int64, before time.Time) error {
+// sweepChat deletes the oldest entries of a chat, page by page, while they are over. A strict sweep has no exception
+// for recent entries, and takes the journals along.
+func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.Time, strict bool) error {
+	chat, session := c.ID, c.Session
 	var crowded, recent place
+	if strict {
+		recent = place{session: math.MaxInt64}
+	}
 	for {
 		oldest, err := r.oldest(ctx, chat)
 		if err != nil || len(oldest) == 0 {
@@ -199,21 +226,42 @@ func (r *Retention) sweepChat(ctx context.Context, chat, session int64, before t
 		if n == 0 {
 			return nil
 		}
-		last := oldest[n-1]
-		err = r.drop(ctx, "history", func(t *tx) (int64, error) {
-			if _, err := t.exec(dropSummary, chat, last.session, session); err != nil {
-				return 0, err
-			}
-			gone, err := t.exec(dropHistory, chat, last.session, last.seq, last.ordinal)
-			if err == nil {
-				_, err = t.exec(dropLastSummary, chat)
-			}
+		last, gone := oldest[n-1], int64(0)
+		err = r.drop(ctx, "history", func(t *tx) (_ int64, err error) {
+			gone, err = dropEntriesTx(t, c, last.place, strict)
 			return gone, err
 		})
-		if err != nil || n < len(oldest) {
+		if err != nil || n < len(oldest) || gone == 0 {
 			return err
 		}
 	}
+}
+
+// dropEntriesTx deletes the entries of a chat up to a place, with what was made of them. While a turn can be making a
+// summary of words that came by a link, it deletes nothing: the next pass does.
+func dropEntriesTx(t *tx, c corebot.Chat, last place, strict bool) (gone int64, err error) {
+	upTo := []any{c.ID, last.session, last.seq, last.ordinal}
+	var busy int64
+	if _, err := t.one(busyWithLinked, []any{&busy}, upTo...); err != nil || busy > 0 {
+		return 0, err
+	}
+	before := []*query{dropNotesOfLinked, dropFactsOfLinked}
+	if strict {
+		before = append(before, dropToldSteps)
+	}
+	for _, q := range before {
+		if _, err := t.exec(q, upTo...); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := t.exec(dropSummary, c.ID, last.session, c.Session); err != nil {
+		return 0, err
+	}
+	if gone, err = t.exec(dropHistory, upTo...); err != nil {
+		return gone, err
+	}
+	_, err = t.exec(dropLastSummary, c.ID)
+	return gone, err
 }
 
 // kept returns two places. The turns from recent on always stay. The turns from crowded on stay unless they are old. A

@@ -31,6 +31,7 @@ type tx struct {
 	clients  MailClients      // of the mailbox; nil: none
 	planned  bool             // due times of tasks have changed
 	grouped  bool             // a chat is to be told of several dead letters at once
+	keeper   *corebot.Keeper  // of the database
 	queueing corebot.Queueing // where a chat has no setting of its own
 	tally    *tally           // the counters as of the last commit; nil: nothing is counted
 	counted  map[series]int64 // what this transaction adds to them

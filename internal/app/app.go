@@ -245,7 +245,7 @@ func (a *App) openStore(ctx context.Context, r prometheus.Registerer) (err error
 		return err
 	}
 	if a.Store, err = storage.Open(ctx, DataDir(c.Home), storage.Options{
-		Accounting: a.accounting, Bootstrap: first,
+		Accounting: a.accounting, Bootstrap: first, Keeper: c.Chats.Keeper(),
 		Log: a.log, Metrics: r, Limits: limits(c.Bus), Queueing: queueing(c), Speaks: CanSpeak,
 		TaskFailures: c.Tasks.MaxFailures, TasksWithin: c.SLO.TasksWithin,
 		Owner:   func() corebot.Principal { return ownerOf(c.Home) },

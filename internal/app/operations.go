@@ -45,8 +45,13 @@ func WithStore(ctx context.Context, home string, fn func(*storage.DB) error) err
 }
 
 func withStore(ctx context.Context, home string, fn func(*storage.DB) error) error {
+	c, err := LoadConfig(home)
+	if err != nil { // settings that are wrong keep nobody from repairing the home
+		c = config.Defaults()
+	}
 	db, err := storage.Open(ctx, DataDir(home), storage.Options{
-		Log: zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak,
+		Keeper: c.Chats.Keeper(),
+		Log:    zerolog.Nop(), KeepDeferred: true, Speaks: CanSpeak,
 		Owner: func() corebot.Principal { return ownerOf(home) }, Attends: attends,
 	})
 	if err != nil {

@@ -126,7 +126,7 @@ func retention(c config.Config) storage.RetentionOptions {
 	return storage.RetentionOptions{
 		Messages: c.Retention.Messages, Dedupe: c.Bus.DedupeTTL, Audit: c.Retention.Audit, Mailbox: c.Webhook.Retention,
 		Usage: c.Retention.Usage, Versions: c.Retention.Versions,
-		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries,
+		History: c.Retention.History, HistoryEntries: c.Retention.HistoryEntries, Keeper: c.Chats.Keeper(),
 	}
 }
 

@@ -42,6 +42,7 @@ type Options struct {
 	Bus      bus.Options
 	Router   router.Options
 	Tasks    scheduler.Options
+	Keeper   *corebot.Keeper                   // how long chats keep what is said in them
 	Queueing corebot.Queueing                  // how prompts wait that find their chat busy
 	Brain    router.Agent                      // instead of the real agent
 	Ledger   func(router.Ledger) router.Ledger // around the router's ledger
@@ -88,6 +89,7 @@ func New(t testing.TB, o Options) *Kit {
 	}
 	var err error
 	if k.DB, err = storage.Open(context.Background(), k.Dir, storage.Options{
+		Keeper:  o.Keeper,
 		Metrics: k.Registry, Limits: o.Bus.Limits,
 		Accounting: o.Router.Spending.Accounting, Queueing: o.Queueing,
 	}); err != nil {

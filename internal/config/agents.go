@@ -140,6 +140,55 @@ func (r Route) Matches(channel, account, chat string) bool {
 		(r.Chat == "" || r.Chat == chat)
 }
 
+// Chats says which chats keep what was said in them, and for how long.
+type Chats struct {
+	Store string            `mapstructure:"store" oneof:"full,registered,none"`
+	Rules Entries[ChatRule] `mapstructure:"rules"`
+}
+
+// ChatRule is one entry of chats.rules.
+type ChatRule struct {
+	Channel string        `mapstructure:"channel"`
+	Account string        `mapstructure:"account"`
+	Chat    string        `mapstructure:"chat"`
+	Store   string        `mapstructure:"store" oneof:",full,none"`
+	History time.Duration `mapstructure:"history" min:"0s"`
+}
+
+// standard implements [entry].
+func (ChatRule) standard() ChatRule { return ChatRule{} }
+
+// validate implements [entry].
+func (r ChatRule) validate(where string) error {
+	for key, pattern := range map[string]string{"channel": r.Channel, "account": r.Account, "chat": r.Chat} {
+		if pattern != "" && !corebot.IsNamePattern(pattern) {
+			return corebot.WithHint(fmt.Errorf("%s.%s is %q", where, key, pattern),
+				`write a name, or a beginning with a "*" behind it; leave the key out for all`)
+		}
+	}
+	if r.Store == "" && r.History == 0 {
+		return corebot.WithHint(fmt.Errorf("%s says nothing", where),
+			"write store: none, or a time such as history: 720h")
+	}
+	if r.Store == string(corebot.StoreNone) && r.History > 0 {
+		return corebot.WithHint(fmt.Errorf("%s keeps nothing, and says for how long", where),
+			"leave out store or history")
+	}
+	return nil
+}
+
+// Keeper is what chats keep, by the settings.
+func (c Chats) Keeper() *corebot.Keeper {
+	keeper := &corebot.Keeper{Store: corebot.StoredChats(c.Store)}
+	for _, r := range c.Rules.List() {
+		keeper.Rules = append(keeper.Rules, corebot.KeepRule{
+			Channel: r.Channel, Account: r.Account, Chat: r.Chat, Unsaid: r.Store == "",
+			Keeping: corebot.Keeping{Nothing: r.Store == string(corebot.StoreNone), For: r.History},
+		})
+	}
+	return keeper
+}
+
 // AgentList gives the agents: those of the settings, or the one that there is without any.
 func (c Config) AgentList() []AgentEntry {
 	list := c.Agents.List()

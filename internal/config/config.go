@@ -42,6 +42,7 @@ type Config struct {
 	Backup        Backup              `mapstructure:"backup"`
 	Audit         Audit               `mapstructure:"audit"`
 	Retention     Retention           `mapstructure:"retention"`
+	Chats         Chats               `mapstructure:"chats"`
 	Usage         Usage               `mapstructure:"usage"`
 	Budget        Budget              `mapstructure:"budget"`
 	Router        Router              `mapstructure:"router"`
@@ -340,6 +341,7 @@ func Defaults() Config {
 			Messages: 30 * 24 * time.Hour, Audit: 90 * 24 * time.Hour, Usage: 400 * 24 * time.Hour,
 			Versions: 7 * 24 * time.Hour,
 		},
+		Chats:  Chats{Store: "full"},
 		Usage:  Usage{Currency: "USD", TimeZone: "UTC"},
 		Router: Router{Workers: 64, Fair: true},
 		Tasks:  Tasks{PerChat: 100, PerSender: 500, Total: 100_000, MaxLate: 7 * 24 * time.Hour, MaxFailures: 5},

@@ -65,7 +65,8 @@ func everySetting(t *testing.T) (yaml string, want Config) {
 	t.Helper()
 	want = Defaults()
 	texts := map[string]string{
-		"channels.on_ambiguous": "hold", "approvals.mode": "always", "bus.queue_mode": "collect", "log.level": "debug",
+		"channels.on_ambiguous": "hold", "approvals.mode": "always", "bus.queue_mode": "collect", "chats.store": "none",
+		"log.level":  "debug",
 		"log.format": "json", "llm.base_url": "http://127.0.0.1:1/v1", "llm.context_tokens": "9000",
 		"webhook.addr": "127.0.0.1:0", "observability.addr": "127.0.0.1:0", "console.addr": "127.0.0.1:0",
 		"webhook.callback_url": "https://example.com/replies", "audit.url": "https://example.com/heads",
@@ -129,6 +130,8 @@ func another(t *testing.T, l leaf, text string) any {
 		return NewEntries(everyAgent())
 	case Entries[Route]:
 		return NewEntries(Route{Channel: "webhook", Account: "work", Chat: "c1", Agent: everyAgent().ID})
+	case Entries[ChatRule]:
+		return NewEntries(ChatRule{Channel: "webhook", Account: "work", Chat: "c*", Store: "full", History: time.Hour})
 	case Entries[OpenRoot]:
 		return NewEntries(OpenRoot{Path: "/srv/project", Mode: RootWrite}, OpenRoot{Path: "~/notes", Mode: RootRead})
 	case Grants:
@@ -324,6 +327,11 @@ func TestValuesThatNothingCouldWorkWithAreRefused(t *testing.T) {
 	for content, says := range map[string]string{
 		"log: {level: loud}":                             `log.level is "loud"`,
 		"log: {format: xml}":                             `log.format is "xml"`,
+		"chats: {store: some}":                           `chats.store is "some"`,
+		"chats: {rules: [{chat: c1}]}":                   "chats.rules[0] says nothing",
+		"chats: {rules: [{chat: 'a*b', store: none}]}":   `chats.rules[0].chat is "a*b"`,
+		"chats: {rules: [{store: none, history: 1h}]}":   "chats.rules[0] keeps nothing, and says for how long",
+		"chats: {rules: [{store: registered}]}":          `chats.rules[0].store is "registered"`,
 		"channels: {on_ambiguous: guess}":                `channels.on_ambiguous is "guess"`,
 		"llm: {base_url: 'localhost:8080'}":              "llm.base_url is not an address",
 		"llm: {base_url: 'ftp://host/v1'}":               "llm.base_url is not an address",

@@ -26,7 +26,7 @@ func TestEveryFieldOfTheSettingsHasItsTextAndEveryTextItsField(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []any{Config{}, Common{}, AgentEntry{}, Route{}, OpenRoot{}, Provider{}, Grant{}} {
+	for _, root := range []any{Config{}, Common{}, AgentEntry{}, Route{}, ChatRule{}, OpenRoot{}, Provider{}, Grant{}} {
 		visit(reflect.TypeOf(root))
 	}
 	for _, name := range slices.Sorted(maps.Keys(unused)) {
