@@ -115,8 +115,9 @@ var (
 		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
 		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? ORDER BY m.cursor
 		LIMIT ? + 0`}
-	lastMail = &query{`SELECT COALESCE(MAX(m.cursor), 0) FROM chats c JOIN mailbox m ON m.chat_id = c.id
-		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?`}
+	lastMail = &query{`SELECT COALESCE((SELECT m.cursor FROM chats c JOIN mailbox m ON m.chat_id = c.id
+		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
+		ORDER BY m.cursor DESC LIMIT 1), 0)`}
 )
 
 // Post appends a message to its conversation's list. Posting it again changes nothing.

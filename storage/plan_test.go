@@ -39,6 +39,20 @@ func TestAClaimIsOneProbeOfTheWakeIndex(t *testing.T) {
 	}
 }
 
+// The mailbox of a chat can be long. One look reads what it gives, and no more.
+func TestALookIntoTheMailboxReadsWhatItGives(t *testing.T) {
+	path := planned(t)
+	for want, q := range map[string]*query{
+		"USING INDEX mailbox_answers (in_reply_to=? AND chat_id=? AND rowid>?)": answers,
+		"USING INDEX mailbox_chat (chat_id=? AND cursor>?)":                     selectMail,
+		"USING COVERING INDEX mailbox_chat (chat_id=?)":                         lastMail,
+	} {
+		if got := plan(t, path, q); !strings.Contains(got, want) || strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("the plan lacks %q:\n%s", want, got)
+		}
+	}
+}
+
 // planned is a database with enough in it that no plan is chosen for emptiness.
 func planned(t *testing.T) string {
 	t.Helper()

@@ -48,7 +48,7 @@ func deadHome(t *testing.T) (home string, letter int64) {
 }
 
 // daemon serves a home with the offline model until the test ends.
-func daemon(t *testing.T, home string, change ...func(*config.Config)) *app.App {
+func daemon(t testing.TB, home string, change ...func(*config.Config)) *app.App {
 	t.Helper()
 	c := config.Defaults()
 	c.Home, c.LLM.Offline, c.Observability.Enabled = home, true, false

@@ -39,7 +39,7 @@ func (a api) dial() *websocket.Conn {
 	return conn
 }
 
-func tell(t *testing.T, c *websocket.Conn, message map[string]any) {
+func tell(t testing.TB, c *websocket.Conn, message map[string]any) {
 	t.Helper()
 	if err := c.WriteJSON(message); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func tell(t *testing.T, c *websocket.Conn, message map[string]any) {
 }
 
 // readTo reads events up to one of a type, and joins the text before it.
-func readTo(t *testing.T, c *websocket.Conn, last string) (text string, all []aihubEvent) {
+func readTo(t testing.TB, c *websocket.Conn, last string) (text string, all []aihubEvent) {
 	t.Helper()
 	for {
 		var e aihubEvent

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -76,6 +77,7 @@ type Server struct {
 	holds    holds
 	keys     keysInUse
 	frames   frames
+	teller   *teller
 }
 
 // NewServer listens at once, so that a busy port is known before anything else is started. It serves in Run.
@@ -85,7 +87,7 @@ func NewServer(o Options) (*Server, error) {
 		return nil, corebot.WithHint(fmt.Errorf("listen for the console: %w", err),
 			"choose another console.addr, or port 0 for any")
 	}
-	s := &Server{opts: o, listener: l}
+	s := &Server{opts: o, listener: l, teller: newTeller(o.Live)}
 	pages, err := listen.NewPages(l, o.AllowedHosts)
 	if err == nil {
 		s.document, err = document(o.Version)
@@ -116,6 +118,11 @@ func (s *Server) Close() error {
 // passed.
 func (s *Server) Run(ctx context.Context) error {
 	s.opts.Log.Info().Str("addr", s.Addr()).Msg("HTTP API")
+	telling, quiet := context.WithCancel(context.WithoutCancel(ctx)) // sockets are told until they have ended
+	var teller sync.WaitGroup
+	defer teller.Wait()
+	defer quiet()
+	teller.Go(func() { s.teller.run(telling) })
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)

@@ -79,14 +79,18 @@ type socketEnd struct {
 	err  error
 }
 
-// socket is one connection. One goroutine reads it, and one does all else.
+// socket is one connection. One goroutine reads what the client says. The teller and the ends of messages tell the
+// client something. Each holds the lock meanwhile, and none of them waits for the client.
 type socket struct {
 	*call
-	conn     *websocket.Conn
-	ctx      context.Context
-	wake     chan struct{}
-	requests chan socketRequest
-	ends     chan socketEnd
+	conn *websocket.Conn
+	out  *outlet
+	ctx  context.Context
+	end  context.CancelCauseFunc
+
+	mu       sync.Mutex
+	pinger   *time.Timer
+	ends     []socketEnd // that were not told yet
 	feeds    map[corebot.Key]*chatFeed
 	pending  map[string]underWay // by id: what the socket has sent, and has not ended
 	streamed map[run]string      // the text since the last reset
@@ -127,101 +131,118 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.close()
-	conn, err := upgrader.Upgrade(w, r, nil)
+	outlet := &hijacker{ResponseWriter: w}
+	conn, err := upgrader.Upgrade(outlet, r, nil)
 	if err != nil { // it has answered
 		return
 	}
-	defer conn.Close() //nolint:errcheck // nobody is left to be told
 	k := &socket{
-		call: c, conn: conn, ctx: h.ctx, wake: make(chan struct{}, 1), requests: make(chan socketRequest),
-		ends: make(chan socketEnd, maxPending), feeds: map[corebot.Key]*chatFeed{}, pending: map[string]underWay{},
-		streamed: map[run]string{}, began: map[run]time.Time{}, over: map[run]bool{},
+		call: c, conn: conn, out: outlet.out, ctx: h.ctx, end: h.end, feeds: map[corebot.Key]*chatFeed{},
+		pending: map[string]underWay{}, streamed: map[run]string{}, began: map[run]time.Time{}, over: map[run]bool{},
 	}
-	go k.read(h.end)
-	k.run()
-	for _, f := range k.feeds {
-		f.Stop()
-	}
-	h.end(nil)
+	k.serve()
 }
 
-// errGone ends a socket whose client has gone.
+// errGone ends a socket whose client has gone, or takes nothing.
 var errGone = errors.New("the client has gone")
 
-// read hands on what the client says, until it says something unreadable or goes.
-func (k *socket) read(end context.CancelCauseFunc) {
+// serve serves the socket until it ends.
+func (k *socket) serve() {
+	k.out.whenFreed(func() { k.locked(k.catchUp) })
+	context.AfterFunc(k.ctx, k.bye) // which ends the reading, too
+	k.mu.Lock()
+	k.pinger = time.AfterFunc(socketPing, k.ping)
+	k.mu.Unlock()
+	k.read()
+	k.end(errGone)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pinger.Stop()
+	for _, f := range k.feeds {
+		k.unfollow(f)
+	}
+}
+
+// ping has the client show that it is there.
+func (k *socket) ping() {
+	k.locked(func() bool {
+		if k.ctx.Err() != nil {
+			return true
+		}
+		k.pinger = time.AfterFunc(socketPing, k.ping)
+		return k.conn.WriteControl(websocket.PingMessage, nil, time.Time{}) == nil
+	})
+}
+
+// bye says why the socket ends, and closes it.
+func (k *socket) bye() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if why := context.Cause(k.ctx); !errors.Is(why, errGone) {
+		code := websocket.CloseGoingAway
+		if errors.Is(why, errTokenEnded) {
+			code = websocket.ClosePolicyViolation
+		}
+		_ = k.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why.Error()), time.Time{})
+	}
+	k.out.finish()
+}
+
+// read handles what the client says, until it says something unreadable or goes.
+func (k *socket) read() {
 	k.conn.SetReadLimit(maxFrame)
 	alive := func(string) error { return k.conn.SetReadDeadline(time.Now().Add(3 * socketPing)) }
 	k.conn.SetPongHandler(alive)
-	for {
+	for k.ctx.Err() == nil {
 		_ = alive("") // a connection without deadlines fails at its next read
 		_, text, err := k.conn.ReadMessage()
 		if err != nil {
-			end(errGone)
 			return
 		}
 		var q socketRequest
 		if json.Unmarshal(text, &q) != nil {
 			q = socketRequest{Type: "unreadable"}
 		}
-		select {
-		case k.requests <- q:
-		case <-k.ctx.Done():
-			return
-		}
+		k.locked(func() bool { return k.handle(q) })
 	}
 }
 
-// run tells the client what happens until the socket ends. A client that does not read is cut off.
-func (k *socket) run() {
-	ping := time.NewTicker(socketPing)
-	defer ping.Stop()
-	for ok := true; ok; {
-		select {
-		case q := <-k.requests:
-			ok = k.handle(q)
-		case <-k.wake:
-			ok = k.events()
-		case e := <-k.ends:
-			ok = k.events() && k.ended(e) // its text came before its end
-		case <-ping.C:
-			ok = k.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(socketWrite)) == nil
-		case <-k.ctx.Done():
-			why := context.Cause(k.ctx)
-			code := websocket.CloseGoingAway
-			if errors.Is(why, errTokenEnded) {
-				code = websocket.ClosePolicyViolation
-			}
-			_ = k.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why.Error()),
-				time.Now().Add(time.Second))
-			return
-		}
+// locked does something for the socket. If the client cannot be told of it, the socket ends.
+func (k *socket) locked(do func() bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !do() {
+		k.end(errGone)
 	}
 }
 
 // tell writes one event.
 func (k *socket) tell(e socketEvent) bool {
+	text, err := k.server.redacted(e)
+	return err == nil && k.conn.WriteMessage(websocket.TextMessage, text) == nil
+}
+
+// redacted is an event as clients are told it.
+func (s *Server) redacted(e socketEvent) ([]byte, error) {
 	text, err := encode(e)
-	if err != nil || k.conn.SetWriteDeadline(time.Now().Add(socketWrite)) != nil {
-		return false
-	}
-	return k.conn.WriteMessage(websocket.TextMessage, []byte(k.server.opts.Redact(string(text)))) == nil
+	return []byte(s.opts.Redact(string(text))), err
 }
 
 // pass writes an event of a run. Every socket that follows the chat writes the same bytes, which are made once.
 func (k *socket) pass(first int64, e socketEvent) bool {
 	f := k.server.frames.of(frameKey{e.SessionID, e.Type, first, e.Seq})
-	f.once.Do(func() {
-		var text []byte
-		if text, f.err = encode(e); f.err == nil {
-			f.message, f.err = websocket.NewPreparedMessage(websocket.TextMessage,
-				[]byte(k.server.opts.Redact(string(text))))
+	f.once.Do(func() { f.add(k.server, e) })
+	return k.write(f)
+}
+
+// write writes what a frame holds.
+func (k *socket) write(f *frame) bool {
+	for _, m := range f.messages {
+		if k.conn.WritePreparedMessage(m) != nil {
+			return false
 		}
-	})
-	if f.err != nil || k.conn.SetWriteDeadline(time.Now().Add(socketWrite)) != nil {
-		return false
 	}
-	return k.conn.WritePreparedMessage(f.message) == nil
+	return f.err == nil
 }
 
 // keptFrames is how many events are kept for the sockets that have not written them yet. A later one makes its own.
@@ -233,12 +254,24 @@ type frameKey struct {
 	first, last   int64
 }
 
-// frame is the message of an event, for all sockets.
+// frame is the messages of an event, for all sockets.
 type frame struct {
-	once    sync.Once
-	message *websocket.PreparedMessage
-	text    string // of an answer, before it is told
-	err     error
+	once          sync.Once
+	messages      []*websocket.PreparedMessage
+	before, after string    // the text that the run has streamed to a socket
+	began         time.Time // of an end: when the run began, as the socket knows
+	text          string    // of an answer, before it is told
+	err           error
+}
+
+func (f *frame) add(s *Server, e socketEvent) {
+	text, err := s.redacted(e)
+	if err == nil {
+		var m *websocket.PreparedMessage
+		m, err = websocket.NewPreparedMessage(websocket.TextMessage, text)
+		f.messages = append(f.messages, m)
+	}
+	f.err = errors.Join(f.err, err)
 }
 
 // frames are the newest ones.
@@ -296,6 +329,13 @@ func (k *socket) handle(q socketRequest) bool {
 	return k.refuse(q, malformed("", "want an object with the type send, subscribe, resume or unsubscribe"))
 }
 
+// unfollow ends what follow began.
+func (k *socket) unfollow(f *chatFeed) {
+	k.server.teller.leave(k, f.key)
+	f.Stop()
+	delete(k.feeds, f.key)
+}
+
 // follow follows a chat, if the socket does not yet.
 func (k *socket) follow(key corebot.Key, after int64) (f *chatFeed, gap bool, err error) {
 	if f = k.feeds[key]; f != nil && after == 0 {
@@ -305,11 +345,12 @@ func (k *socket) follow(key corebot.Key, after int64) (f *chatFeed, gap bool, er
 		return nil, false, malformed("unsubscribe from some", "this socket follows %d chats already", len(k.feeds))
 	}
 	if f != nil {
-		f.Stop()
+		k.unfollow(f)
 	}
 	f = &chatFeed{key: key}
-	f.Follower, gap = k.server.opts.Live.Follow(key, after, k.wake)
+	f.Follower, gap = k.server.opts.Live.Follow(key, after, nil)
 	k.feeds[key] = f
+	k.server.teller.join(k, f)
 	return f, gap, nil
 }
 
@@ -319,15 +360,15 @@ func (k *socket) subscribe(q socketRequest, key corebot.Key) bool {
 		return k.refuse(q, err)
 	}
 	f.subscribed = true
-	if gap && !k.updated(f) {
+	if gap && !k.updated(f, f.Seq()) {
 		return false
 	}
-	return k.events()
+	return k.catchUp()
 }
 
 // updated has the client read the history: it has missed something, or there is more.
-func (k *socket) updated(f *chatFeed) bool {
-	return k.pass(f.Seq(), socketEvent{
-		Type: "history_updated", Seq: f.Seq(), AgentID: f.key.Agent, SessionID: f.key.String(),
+func (k *socket) updated(f *chatFeed, seq int64) bool {
+	return k.pass(seq, socketEvent{
+		Type: "history_updated", Seq: seq, AgentID: f.key.Agent, SessionID: f.key.String(),
 	})
 }

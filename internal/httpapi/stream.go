@@ -55,10 +55,10 @@ func (o outgoing) sendTo(k *socket) {
 		texts[i] = m.Content
 	}
 	end.text = strings.Join(texts, "\n")
-	select {
-	case k.ends <- end:
-	case <-k.ctx.Done():
-	}
+	k.locked(func() bool {
+		k.ends = append(k.ends, end)
+		return k.catchUp()
+	})
 }
 
 // ended tells the end of a message that the socket has sent.
@@ -73,37 +73,41 @@ func (k *socket) ended(e socketEnd) bool {
 	if f == nil || k.over[run{e.key, e.id}] {
 		return true
 	}
-	return k.finish(f, e.id, e.text, sent.at)
+	own := &frame{before: k.streamed[run{f.key, e.id}], began: sent.at}
+	own.end(k.server, f.key, e.id, e.text, f.Seq())
+	return k.finish(f, e.id, f.Seq(), own)
 }
 
-// finish tells what was not streamed of an answer, and that the run is over.
-func (k *socket) finish(f *chatFeed, id, text string, began time.Time) bool {
+// finish tells that a run is over, and what was not streamed of its answer.
+func (k *socket) finish(f *chatFeed, id string, seq int64, end *frame) bool {
 	r := run{f.key, id}
-	streamed := k.streamed[r]
 	delete(k.streamed, r)
 	delete(k.began, r)
 	if len(k.over) >= rememberedEnds {
 		clear(k.over)
 	}
 	k.over[r] = true
-	of := socketEvent{AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: id, Seq: f.Seq()}
-	rest, streams := strings.CutPrefix(text, streamed)
-	if !streams && streamed != "" {
-		reset := of
-		reset.Type = "reset"
-		if rest = text; text != "" && !k.tell(reset) {
-			return false
+	return k.write(end) && (!f.subscribed || k.updated(f, seq))
+}
+
+// end is what a socket is told at the end of a run, of which it was streamed the text before.
+func (f *frame) end(s *Server, key corebot.Key, id, text string, seq int64) {
+	of := socketEvent{AgentID: key.Agent, SessionID: key.String(), MessageID: id, Seq: seq}
+	rest, streams := strings.CutPrefix(text, f.before)
+	if !streams && f.before != "" {
+		if rest = text; text != "" {
+			reset := of
+			reset.Type = "reset"
+			f.add(s, reset)
 		}
 	}
 	if rest != "" {
 		told := of
 		told.Type, told.Data = "text", &rest
-		if !k.tell(told) {
-			return false
-		}
+		f.add(s, told)
 	}
-	of.Type, of.Meta = "done", &doneMeta{max(0, time.Since(began).Milliseconds())}
-	return k.tell(of) && (!f.subscribed || k.updated(f))
+	of.Type, of.Meta = "done", &doneMeta{max(0, time.Since(f.began).Milliseconds())}
+	f.add(s, of)
 }
 
 // prune stops to follow the chats that are not subscribed and in which nothing of the socket is under way.
@@ -114,8 +118,7 @@ func (k *socket) prune() {
 	}
 	for key, f := range k.feeds {
 		if !f.subscribed && !wanted[key] {
-			f.Stop()
-			delete(k.feeds, key)
+			k.unfollow(f)
 		}
 	}
 }
@@ -126,31 +129,71 @@ func (k *socket) own(key corebot.Key, id string) bool {
 	return under && p.key == key
 }
 
-// events tells what has happened in the chats.
-func (k *socket) events() bool {
+// toldOf tells what has happened in a chat, in one call of the kernel. room is for its bytes, and is given back.
+func (k *socket) toldOf(key corebot.Key, room []byte) []byte {
+	k.locked(func() bool {
+		f := k.feeds[key]
+		if f == nil || k.out.waits() {
+			return true
+		}
+		k.out.gather(room)
+		ok := k.events(f)
+		if room = k.out.pour(); cap(room) > largeRoom {
+			room = nil
+		}
+		return ok
+	})
+	return room
+}
+
+// largeRoom is room that is not kept for what comes next.
+const largeRoom = 64 << 10
+
+// catchUp tells what has happened in all chats, and then the ends of messages: the text of a message comes before its
+// end. A client that has not taken what it was told before keeps its places, and is told later.
+func (k *socket) catchUp() bool {
+	if k.out.waits() {
+		return true
+	}
 	for _, f := range k.feeds {
-		events, gap := f.Next()
-		if gap && !k.updated(f) {
+		if !k.events(f) {
 			return false
 		}
-		for i := 0; i < len(events); i++ {
-			e, first := events[i], events[i].Seq
-			for e.Kind == live.Text && i+1 < len(events) && events[i+1].Kind == live.Text &&
-				events[i+1].MessageID == e.MessageID { // many small pieces are one message
-				i++
-				e.Text, e.Seq = e.Text+events[i].Text, events[i].Seq
-			}
-			if (f.subscribed || k.own(f.key, e.MessageID)) && !k.event(f, e, first) {
-				return false
-			}
+	}
+	ends := k.ends
+	k.ends = nil
+	for _, e := range ends {
+		if !k.ended(e) {
+			return false
 		}
 	}
 	return true
 }
 
-// event tells one event, which can stand for several from the first on.
-func (k *socket) event(f *chatFeed, e live.Numbered, first int64) bool {
-	out := socketEvent{Seq: e.Seq, AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: e.MessageID}
+// events tells what has happened in a chat.
+func (k *socket) events(f *chatFeed) bool {
+	events, gap := f.Next()
+	if gap && !k.updated(f, events[0].Seq-1) {
+		return false
+	}
+	for len(events) > 0 {
+		n := 1 // many small pieces are one message
+		for e := events[0]; e.Kind == live.Text && n < len(events) && events[n].Kind == live.Text &&
+			events[n].MessageID == e.MessageID; {
+			n++
+		}
+		if (f.subscribed || k.own(f.key, events[0].MessageID)) && !k.event(f, events[:n]) {
+			return false
+		}
+		events = events[n:]
+	}
+	return true
+}
+
+// event tells one event, or pieces of a text as one.
+func (k *socket) event(f *chatFeed, pieces []live.Numbered) bool {
+	e, last := pieces[0], pieces[len(pieces)-1]
+	out := socketEvent{Seq: last.Seq, AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: e.MessageID}
 	r := run{f.key, e.MessageID}
 	switch e.Kind {
 	case live.TurnStarted:
@@ -162,8 +205,7 @@ func (k *socket) event(f *chatFeed, e live.Numbered, first int64) bool {
 		delete(k.over, r)
 		return true
 	case live.Text:
-		k.streamed[r] += e.Text
-		out.Type, out.Data = "text", &e.Text
+		return k.text(r, pieces, out)
 	case live.TextReset:
 		if k.streamed[r] == "" {
 			return true
@@ -180,7 +222,29 @@ func (k *socket) event(f *chatFeed, e live.Numbered, first int64) bool {
 	default:
 		return true
 	}
-	return k.pass(first, out)
+	return k.pass(e.Seq, out)
+}
+
+// text tells pieces of a text. Sockets that were told the same before share all strings.
+func (k *socket) text(r run, pieces []live.Numbered, out socketEvent) bool {
+	f := k.server.frames.of(frameKey{out.SessionID, "text", pieces[0].Seq, out.Seq})
+	f.once.Do(func() {
+		var b strings.Builder
+		for _, p := range pieces {
+			b.WriteString(p.Text)
+		}
+		f.text = b.String()
+		f.before = k.streamed[r]
+		f.after = f.before + f.text
+		out.Type, out.Data = "text", &f.text
+		f.add(k.server, out)
+	})
+	if before := k.streamed[r]; before == f.before {
+		k.streamed[r] = f.after
+	} else {
+		k.streamed[r] = before + f.text
+	}
+	return k.write(f)
 }
 
 // turnEnded tells the end of a run, unless the message goes on later. The end of a message that the socket has sent is
@@ -192,9 +256,10 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 	}
 	switch e.Text {
 	case "retrying", "parked", live.Waiting:
-		return k.updated(f)
+		return k.updated(f, e.Seq)
 	}
-	text := k.streamed[r]
+	streamed, began := k.streamed[r], cmp.Or(k.began[r], e.At)
+	text := streamed
 	if f.key.Channel == corebot.APIChannel {
 		whole, err := k.wholeAnswer(f.key, e)
 		if err != nil {
@@ -202,7 +267,16 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 		}
 		text = whole
 	}
-	return k.finish(f, e.MessageID, text, cmp.Or(k.began[r], e.At))
+	end := k.server.frames.of(frameKey{f.key.String(), "end of " + e.MessageID, e.Seq, e.Seq})
+	end.once.Do(func() {
+		end.before, end.began = streamed, began
+		end.end(k.server, f.key, e.MessageID, text, e.Seq)
+	})
+	if end.before != streamed || !end.began.Equal(began) { // this socket has not seen the same
+		end = &frame{before: streamed, began: began}
+		end.end(k.server, f.key, e.MessageID, text, e.Seq)
+	}
+	return k.finish(f, e.MessageID, e.Seq, end)
 }
 
 // answerTime bounds the look for an answer that a socket makes for all sockets of its chat.

@@ -29,12 +29,15 @@ type ring struct {
 	events    []Numbered
 	bytes     int
 	last      int64 // the newest number
-	followers map[*Follower]struct{}
-	idle      time.Time // since when nobody follows; zero: somebody does
+	read      int64 // the newest number that a follower has, or may have
+	followers int
+	wakes     map[*Follower]func() // of the followers that are woken
+	idle      time.Time            // since when nobody follows; zero: somebody does
 }
 
 func newRing(now time.Time) *ring {
-	return &ring{last: now.UnixMilli() << 10, followers: map[*Follower]struct{}{}}
+	first := now.UnixMilli() << 10
+	return &ring{last: first, read: first, wakes: map[*Follower]func(){}}
 }
 
 // add keeps an event and wakes the followers. It says whether the ring is still wanted.
@@ -44,20 +47,35 @@ func (r *ring) add(e Event) bool {
 	if !r.idle.IsZero() && time.Since(r.idle) > ringTime {
 		return false
 	}
-	r.last++
-	r.events = append(r.events, Numbered{r.last, e})
+	if !r.join(e) {
+		r.last++
+		r.events = append(r.events, Numbered{r.last, e})
+	}
 	r.bytes += len(e.Text)
 	for len(r.events) > ringEvents || r.bytes > ringBytes && len(r.events) > 1 {
 		r.bytes -= len(r.events[0].Text)
 		r.events[0] = Numbered{}
 		r.events = r.events[1:]
 	}
-	for f := range r.followers {
-		select {
-		case f.wake <- struct{}{}:
-		default: // a wake that was not taken yet stands for this event, too
-		}
+	for _, wake := range r.wakes {
+		wake()
 	}
+	return true
+}
+
+// joinedText is how long a text grows by pieces that nobody has read.
+const joinedText = 4 << 10
+
+// join adds a piece of a text to the one before, if no follower can have that: many small pieces are one event.
+func (r *ring) join(e Event) bool {
+	if e.Kind != Text || len(r.events) == 0 || r.last <= r.read {
+		return false
+	}
+	before := &r.events[len(r.events)-1]
+	if before.Kind != Text || before.MessageID != e.MessageID || len(before.Text) > joinedText {
+		return false
+	}
+	before.Text += e.Text
 	return true
 }
 
@@ -65,13 +83,13 @@ func (r *ring) add(e Event) bool {
 // gone, and it is told so.
 type Follower struct {
 	ring *ring
-	wake chan<- struct{}
 	seq  int64 // the last that it has read
 }
 
-// Follow reads a conversation behind a number, or with zero from now on. Something is sent on wake, without blocking,
-// when there may be more to read. gap says that events behind the number are lost, or may be.
-func (h *Hub) Follow(k corebot.Key, after int64, wake chan<- struct{}) (f *Follower, gap bool) {
+// Follow reads a conversation behind a number, or with zero from now on. wake is called when there is more to read. The
+// turn waits for it, so it must not block, nor use the follower. Without wake nothing is called. gap says that events
+// behind the number are lost, or may be.
+func (h *Hub) Follow(k corebot.Key, after int64, wake func()) (f *Follower, gap bool) {
 	h.mu.Lock()
 	r := h.rings[k]
 	if r == nil {
@@ -85,16 +103,17 @@ func (h *Hub) Follow(k corebot.Key, after int64, wake chan<- struct{}) (f *Follo
 	defer h.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f = &Follower{r, wake, r.last}
-	r.followers[f], r.idle = struct{}{}, time.Time{}
-	if after == 0 {
-		return f, false
+	f = &Follower{r, r.last}
+	r.followers, r.idle = r.followers+1, time.Time{}
+	if wake != nil {
+		r.wakes[f] = wake
 	}
-	if after > r.last || after < r.last-int64(len(r.events)) {
-		return f, true
+	gap = after > r.last || after != 0 && after < r.last-int64(len(r.events))
+	if after != 0 && !gap {
+		f.seq = after
 	}
-	f.seq = after
-	return f, false
+	r.read = max(r.read, f.seq)
+	return f, gap
 }
 
 // makeRoom drops the ring that nobody has followed for longest, if there are too many.
@@ -123,7 +142,7 @@ func (h *Hub) dropRing(k corebot.Key, r *ring) {
 	defer h.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.rings[k] == r && len(r.followers) == 0 {
+	if h.rings[k] == r && r.followers == 0 {
 		delete(h.rings, k)
 	}
 }
@@ -136,19 +155,19 @@ func (f *Follower) Next() (events []Numbered, gap bool) {
 	behind := r.last - f.seq
 	gap = behind > int64(len(r.events))
 	events = append(events, r.events[len(r.events)-int(min(behind, int64(len(r.events)))):]...)
-	f.seq = r.last
+	f.seq, r.read = r.last, r.last
 	return events, gap
 }
 
 // Seq is the number of the last event that was read.
 func (f *Follower) Seq() int64 { return f.seq }
 
-// Stop ends the reading. The events are kept for a while, for a follower who comes back.
+// Stop ends the reading, once. The events are kept for a while, for a follower who comes back.
 func (f *Follower) Stop() {
 	f.ring.mu.Lock()
 	defer f.ring.mu.Unlock()
-	delete(f.ring.followers, f)
-	if len(f.ring.followers) == 0 {
+	delete(f.ring.wakes, f)
+	if f.ring.followers--; f.ring.followers == 0 {
 		f.ring.idle = time.Now()
 	}
 }

@@ -22,13 +22,18 @@ func TestAFollowerGoesOnBehindTheLastEventThatItHas(t *testing.T) {
 		var h Hub
 		k := corebot.Key{Agent: "main", Channel: "api", Chat: "a"}
 		say := func(text string) { h.Publish(Event{Kind: Text, Key: k, Text: text}) }
-		wake := make(chan struct{}, 1)
+		wakes := 0
+		wake := func() { wakes++ }
 		say("nobody follows")
 		f, gap := h.Follow(k, 0, wake)
 		say("a")
-		<-wake
-		say("b")
 		events, lost := f.Next()
+		say("b")
+		if wakes != 2 {
+			t.Errorf("it was woken %d times", wakes)
+		}
+		next, later := f.Next()
+		events, lost = append(events, next...), lost || later
 		if gap || lost || texts(events) != "ab" || events[1].Seq != events[0].Seq+1 {
 			t.Fatalf("it has %+v, %v, %v", events, gap, lost)
 		}
@@ -46,7 +51,7 @@ func TestAFollowerGoesOnBehindTheLastEventThatItHas(t *testing.T) {
 			other.Stop()
 		}
 		for i := range 2 * ringEvents {
-			say(fmt.Sprint(i))
+			h.Publish(Event{Kind: Text, Key: k, MessageID: fmt.Sprint(i)})
 		}
 		if events, lost = back.Next(); !lost || len(events) != ringEvents {
 			t.Errorf("a slow one has %d events, lost %v", len(events), lost)
@@ -64,10 +69,47 @@ func TestAFollowerGoesOnBehindTheLastEventThatItHas(t *testing.T) {
 	})
 }
 
+// Pieces that nobody has read are one event, and a piece that somebody has read is never changed.
+func TestPiecesOfATextThatNobodyHasReadAreOneEvent(t *testing.T) {
+	var h Hub
+	k := corebot.Key{Chat: "a"}
+	say := func(id, text string) { h.Publish(Event{Kind: Text, Key: k, MessageID: id, Text: text}) }
+	f, _ := h.Follow(k, 0, nil)
+	say("m1", "a")
+	say("m1", "b")
+	say("m2", "c")
+	say("m1", "d")
+	first, _ := f.Next()
+	if len(first) != 3 || first[0].Text != "ab" || first[2].Seq != first[0].Seq+2 {
+		t.Errorf("it has %+v", first)
+	}
+	say("m1", "e")
+	say("m1", "f")
+	back, _ := h.Follow(k, first[0].Seq, nil) // between the events that were read
+	say("m1", "g")                            // "ef" can be read by the place of back, but it has not been
+	if events, gap := back.Next(); gap || texts(events) != "cdefg" || len(events) != 3 {
+		t.Errorf("behind the first it has %+v, %v", events, gap)
+	}
+	if events, gap := f.Next(); gap || texts(events) != "efg" {
+		t.Errorf("it goes on with %+v, %v", events, gap)
+	}
+	for range 2 * ringEvents {
+		say("m1", "x")
+	}
+	if events, gap := f.Next(); gap || len(events) != 1 {
+		t.Errorf("%d events, gap %v", len(events), gap)
+	}
+	late, _ := h.Follow(k, 0, nil) // its place is behind all
+	say("m1", "y")
+	if events, _ := late.Next(); texts(events) != "y" {
+		t.Errorf("who came late has %+v", events)
+	}
+}
+
 func TestRingsAreBounded(t *testing.T) {
 	var h Hub
 	for i := range maxRings + 10 {
-		f, _ := h.Follow(corebot.Key{Chat: fmt.Sprint(i)}, 0, make(chan struct{}, 1))
+		f, _ := h.Follow(corebot.Key{Chat: fmt.Sprint(i)}, 0, nil)
 		f.Stop()
 	}
 	if len(h.rings) != maxRings {

@@ -60,6 +60,7 @@
 -- has 0104_vectors.sql
 -- has 0106_sessions.sql
 -- has 0107_links.sql
+-- has 0109_answers.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -763,6 +764,7 @@ CREATE TRIGGER link_forgotten BEFORE DELETE ON chats BEGIN
   DELETE FROM links WHERE from_chat = old.id OR to_chat = old.id AND state <> 'linked';
   UPDATE links SET to_chat = 0 WHERE to_chat = old.id;
 END;
+CREATE INDEX mailbox_answers ON mailbox (in_reply_to, chat_id);
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -828,10 +830,11 @@ INSERT INTO goose_db_version VALUES (60, 102, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (61, 104, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (62, 106, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (63, 107, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (64, 109, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 63);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 64);

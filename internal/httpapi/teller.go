@@ -1,0 +1,174 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// The pace of the teller. An event waits for paceOf of the sockets that it is told to, at most slowestPace. What comes
+// meanwhile is told with it. A round of telling is followed by a rest of restOf the time that it took, at most
+// longestRest: so telling takes at most a tenth of one processor, and a turn seldom meets it. A few sockets are told
+// at once.
+const (
+	paceOf      = 100 * time.Microsecond
+	slowestPace = 50 * time.Millisecond
+	restOf      = 9
+	longestRest = 250 * time.Millisecond
+	few         = 10 // sockets that nothing waits for
+	givesWay    = 16 // after so many sockets the teller lets other work go first
+)
+
+func pace(sockets int) time.Duration {
+	if sockets < few {
+		return 0
+	}
+	return min(time.Duration(sockets)*paceOf, slowestPace)
+}
+
+// feed is a chat that sockets follow.
+type feed struct {
+	key      corebot.Key
+	follower *live.Follower
+	sockets  map[*socket]*chatFeed
+	crowd    int // how many they are
+	marked   bool
+	due      time.Time
+}
+
+// teller tells sockets what happens in the chats that they follow. One goroutine does it for all of them, so a turn
+// never waits behind hundreds of goroutines for a processor.
+type teller struct {
+	live *live.Hub
+	wake chan struct{}
+
+	mu    sync.Mutex // of the sockets of feeds
+	feeds map[corebot.Key]*feed
+
+	marking sync.Mutex // of crowd, marked and due
+	marks   []*feed    // those with something to tell
+
+	room []byte
+}
+
+func newTeller(hub *live.Hub) *teller {
+	return &teller{live: hub, wake: make(chan struct{}, 1), feeds: map[corebot.Key]*feed{}}
+}
+
+// join adds a socket to those that are told of a chat.
+func (t *teller) join(k *socket, c *chatFeed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.feeds[c.key]
+	if f == nil {
+		f = &feed{key: c.key, sockets: map[*socket]*chatFeed{}}
+		f.follower, _ = t.live.Follow(c.key, 0, func() { t.mark(f) })
+		t.feeds[c.key] = f
+	}
+	f.sockets[k] = c
+	t.count(f)
+}
+
+func (t *teller) leave(k *socket, key corebot.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.feeds[key]
+	delete(f.sockets, k)
+	if t.count(f); len(f.sockets) == 0 {
+		f.follower.Stop()
+		delete(t.feeds, key)
+	}
+}
+
+func (t *teller) count(f *feed) {
+	t.marking.Lock()
+	defer t.marking.Unlock()
+	f.crowd = len(f.sockets)
+}
+
+// mark notes that something happened in a chat. It never waits for a socket.
+func (t *teller) mark(f *feed) {
+	t.marking.Lock()
+	defer t.marking.Unlock()
+	if f.marked {
+		return
+	}
+	f.marked, f.due = true, time.Now().Add(pace(f.crowd))
+	t.marks = append(t.marks, f)
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives the feeds that are due, and when the next one is; zero: none waits.
+func (t *teller) take(now time.Time) (due []*feed, next time.Time) {
+	t.marking.Lock()
+	defer t.marking.Unlock()
+	t.marks = slices.DeleteFunc(t.marks, func(f *feed) bool {
+		if f.due.After(now) {
+			if next.IsZero() || f.due.Before(next) {
+				next = f.due
+			}
+			return false
+		}
+		f.marked = false // what happens from now on marks it again
+		due = append(due, f)
+		return true
+	})
+	slices.SortFunc(due, func(a, b *feed) int { return cmp.Compare(a.crowd, b.crowd) })
+	return due, next
+}
+
+// run tells until ctx ends.
+func (t *teller) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var rested time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		if now.Before(rested) {
+			timer.Reset(rested.Sub(now))
+			continue
+		}
+		due, next := t.take(now)
+		told := 0
+		for _, f := range due {
+			told += t.tell(f)
+		}
+		if told > 0 {
+			ended := time.Now()
+			rested = ended.Add(min(restOf*ended.Sub(now), longestRest))
+		}
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// tell tells all sockets of a chat, and says how many they are.
+func (t *teller) tell(f *feed) (told int) {
+	t.mu.Lock()
+	sockets := slices.Collect(maps.Keys(f.sockets))
+	t.mu.Unlock()
+	for i, k := range sockets {
+		if i%givesWay == givesWay-1 {
+			runtime.Gosched()
+		}
+		t.room = k.toldOf(f.key, t.room)
+	}
+	return len(sockets)
+}
