@@ -10,9 +10,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/strictjson"
@@ -256,22 +258,55 @@ const (
 //
 // encoding/json alone takes fields in any case, the last of two that have one name, and what follows the document. All
 // three would let policy and tool read different things than the audit shows, so they are refused.
-type decoder[A any] struct {
-	schema   json.RawMessage
-	resolved *jsonschema.Resolved
-}
+type decoder[A any] struct{ typed }
 
 func newDecoder[A any]() (decoder[A], error) {
-	r, raw, err := resolved(reflect.TypeFor[A]())
-	if err != nil {
-		return decoder[A]{}, err
-	}
-	return decoder[A]{schema: raw, resolved: r}, nil
+	t, err := typedOf(reflect.TypeFor[A]())
+	return decoder[A]{t}, err
 }
 
 func (d decoder[A]) decode(raw json.RawMessage) (args A, err error) {
-	err = decodeInto(&args, raw, d.resolved)
+	checker, err := d.checker()
+	if err == nil {
+		err = decodeInto(&args, raw, checker)
+	}
 	return args, err
+}
+
+// typed is the schema of a type: its bytes, and what checks arguments with it. Most processes call few of their tools,
+// so the checker is made for the first call.
+type typed struct {
+	schema  json.RawMessage
+	checker func() (*jsonschema.Resolved, error)
+}
+
+// typedSchemas has the [typed] of each type of arguments, which are as many as there are tools in the program.
+var typedSchemas sync.Map
+
+func typedOf(args reflect.Type) (typed, error) {
+	if known, ok := typedSchemas.Load(args); ok {
+		return known.(typed), nil
+	}
+	s, err := jsonschema.ForType(args, nil)
+	if err != nil {
+		return typed{}, fmt.Errorf("make a schema: %w", err)
+	}
+	if s.Type != "object" {
+		return typed{}, fmt.Errorf("%w: arguments of type %q: want a struct", corebot.ErrInvalid, s.Type)
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return typed{}, fmt.Errorf("encode the schema: %w", err)
+	}
+	t := typed{schema: raw, checker: sync.OnceValues(func() (*jsonschema.Resolved, error) {
+		r, err := s.Resolve(nil)
+		if err != nil {
+			return nil, fmt.Errorf("resolve the schema: %w", err)
+		}
+		return r, nil
+	})}
+	typedSchemas.Store(args, t)
+	return t, nil
 }
 
 // decodeInto takes no text at all for an empty object: that is how some models call a tool without arguments.

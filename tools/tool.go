@@ -20,12 +20,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strings"
 	"time"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
@@ -362,26 +359,6 @@ func (t Tool) validate(names *regexp.Regexp) error {
 		return fmt.Errorf("tool %s: %w", t.name, err)
 	}
 	return nil
-}
-
-// resolved is the schema of a type, ready to validate with, and its bytes.
-func resolved(args reflect.Type) (*jsonschema.Resolved, json.RawMessage, error) {
-	s, err := jsonschema.ForType(args, nil)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a schema: %w", err)
-	}
-	if s.Type != "object" {
-		return nil, nil, fmt.Errorf("%w: arguments of type %q: want a struct", corebot.ErrInvalid, s.Type)
-	}
-	r, err := s.Resolve(nil)
-	if err != nil {
-		return nil, nil, fmt.Errorf("resolve the schema: %w", err)
-	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode the schema: %w", err)
-	}
-	return r, raw, nil
 }
 
 // Elsewhere is the tool with its work done by run, such as in another process. It has the same name, description,

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/tools/isolation"
@@ -29,6 +27,9 @@ func main() { os.Exit(run()) }
 
 // run is main with an exit code, so that tests can be the program.
 func run() int {
+	if code, is := behindWalls(os.Args[1:]); is {
+		return code
+	}
 	ctx, stop := signalContext()
 	defer stop()
 	root := newRoot()
@@ -69,25 +70,18 @@ func report(w io.Writer, err error) int {
 	return exitFailed
 }
 
-// newIsolationWorker is what Corebot executes itself as to run a program for a tool. It reads no settings and opens no
-// home.
-func newIsolationWorker() *cobra.Command {
-	return &cobra.Command{
-		Use:    isolation.WorkerCommand,
-		Short:  "Run one program behind walls (used by Corebot itself)",
-		Hidden: true,
-		Args:   takes(),
-		Run:    func(*cobra.Command, []string) { os.Exit(isolation.Work()) },
+// behindWalls is what Corebot executes itself as. A worker runs a program behind walls. A tool does the work of one
+// call there. Neither reads settings or opens a home, and neither is a command: the commands and their flags would be
+// half of what such a process does.
+func behindWalls(args []string) (code int, is bool) {
+	if len(args) != 1 {
+		return 0, false
 	}
-}
-
-// newIsolationTool is what a worker executes Corebot as, behind the walls, to do the work of a tool.
-func newIsolationTool() *cobra.Command {
-	return &cobra.Command{
-		Use:    isolation.ToolCommand,
-		Short:  "Do the work of one call of a tool behind walls (used by Corebot itself)",
-		Hidden: true,
-		Args:   takes(),
-		Run:    func(*cobra.Command, []string) { os.Exit(app.ServeTool()) },
+	switch args[0] {
+	case isolation.WorkerCommand:
+		return isolation.Work(), true
+	case isolation.ToolCommand:
+		return app.ServeTool(), true
 	}
+	return 0, false
 }

@@ -46,9 +46,6 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 			t.Errorf("%s does not have %q:\n%s", name, part, page)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "corebot-isolation-worker.1")); err == nil {
-		t.Error("a command that only Corebot uses has a page")
-	}
 	typeset(t, dir)
 }
 
@@ -106,8 +103,8 @@ func TestAShellCompletesTheAnswersOfInit(t *testing.T) {
 func TestOnlyCommandsThatEndInAMomentLetGarbageLie(t *testing.T) {
 	root := newRoot()
 	for path, want := range map[string]bool{
-		"serve": true, "chat": true, "mcp serve": true, "bench turn": true, "demo": true, "isolation-worker": true,
-		"isolation-tool": true, "send": false, "dlq list": false, "db backup": false,
+		"serve": true, "chat": true, "mcp serve": true, "bench turn": true, "demo": true,
+		"send": false, "dlq list": false, "db backup": false,
 	} {
 		cmd, _, err := root.Find(strings.Fields(path))
 		if err != nil || cmd.CommandPath() != "corebot "+path || stays(cmd) != want {

@@ -63,7 +63,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 		newChats(s), newTasks(s), newWaits(s), newResume(s), newJobs(s))...)
 	root.AddCommand(newApprovals(s), newAdmin(s), newPair(s), newTokens(s), newConsole(s), newAgents(s), newModels(s),
 		newChannels(s), newDB(s), newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newMemory(s), newDemo(),
-		newBench(), newIsolationWorker(), newIsolationTool(), newMan(), newVersion())
+		newBench(), newMan(), newVersion())
 	root.InitDefaultCompletionCmd()
 	return root
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/sdnotify"
-	"github.com/corebot/corebot/tools/isolation"
 )
 
 func newServe(s *shell) *cobra.Command {
@@ -49,6 +48,7 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			if err != nil {
 				return err
 			}
+			growHeap(commandGrowth)
 			var a *app.App
 			waits := func(h operate.Hello) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "corebot: waiting for process %d, which answers one message on this "+
@@ -96,12 +96,12 @@ func sayLogin(ctx context.Context, a *app.App, w io.Writer) {
 // for forty more (docs/performance.md).
 const heapGrowth = 200
 
-// commandGrowth is the same for a command that ends in a moment. Collecting the garbage of such a command took a sixth
-// of its processor time, and its end frees the memory anyway.
+// commandGrowth is the same for a command that ends in a moment, and for the start of a daemon. Collecting the garbage
+// of either took a sixth of its processor time. The end of a command frees the memory; the daemon's own growth, set
+// after its start, has the collector begin at once.
 const commandGrowth = 400
 
-// growHeap sets the collector. A daemon asks for it after its start: what the start leaves is collected as usual. GOGC,
-// where it is set, says it instead.
+// growHeap sets the collector. GOGC, where it is set, says it instead.
 func growHeap(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
@@ -109,7 +109,7 @@ func growHeap(percent int) {
 }
 
 // stay are the commands that run for long, or that measure.
-var stay = []string{"serve", "chat", "bench", "demo", isolation.WorkerCommand, isolation.ToolCommand}
+var stay = []string{"serve", "chat", "bench", "demo"}
 
 // stays says whether a command, or one that it belongs to, runs for long.
 func stays(cmd *cobra.Command) bool {

@@ -73,7 +73,7 @@ type Server struct {
 	opts     Options
 	listener net.Listener
 	http     *http.Server
-	document []byte // of OpenAPI
+	document func() ([]byte, error) // of OpenAPI; made when somebody asks for it
 	holds    holds
 	keys     keysInUse
 	frames   frames
@@ -88,10 +88,8 @@ func NewServer(o Options) (*Server, error) {
 			"choose another console.addr, or port 0 for any")
 	}
 	s := &Server{opts: o, listener: l, teller: newTeller(o.Live)}
+	s.document = sync.OnceValues(func() ([]byte, error) { return document(o.Version) })
 	pages, err := listen.NewPages(l, o.AllowedHosts)
-	if err == nil {
-		s.document, err = document(o.Version)
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("console: %w", err), l.Close())
 	}
@@ -151,7 +149,8 @@ func (s *Server) handler(pages listen.Pages) http.Handler {
 	}
 	mux.HandleFunc("GET "+socketPath, s.serveSocket)
 	mux.Handle("GET "+documentPath, s.guarded(route{scope: corebot.ScopeRead, serve: func(c *call) (any, error) {
-		return rawJSON(c.server.document), nil
+		described, err := c.server.document()
+		return rawJSON(described), err
 	}}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
