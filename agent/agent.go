@@ -90,7 +90,7 @@ type Notes interface {
 	// Skills is the index of the skills and the pages that are always there.
 	Skills() pages.Page
 	// SkillsHere is what a turn is told of skills beside the index, by the choices of its chat and by its message.
-	SkillsHere(choices corebot.SkillChoices, message string) string
+	SkillsHere(k corebot.Key, choices corebot.SkillChoices, message string) string
 	// ChatMemory is the page of memory of a chat, or of [corebot.Key.InChannel], in pieces, and what is missing of it
 	// and why.
 	ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string)

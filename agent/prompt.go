@@ -143,7 +143,7 @@ func (t *turn) situation(ctx context.Context, undelivered []corebot.Life, open s
 	for _, reply := range undelivered {
 		b.WriteString(notDelivered(reply))
 	}
-	if here := t.notes.SkillsHere(t.skills, t.delivery.Message.Text()); here != "" {
+	if here := t.notes.SkillsHere(t.who.Key, t.skills, t.delivery.Message.Text()); here != "" {
 		b.WriteString(here + "\n")
 	}
 	b.WriteString(t.pagesOfMemory(ctx))

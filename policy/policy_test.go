@@ -65,6 +65,7 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 	granted := policy.Options{Grants: grants("mcp__files__*=normal", "mcp.reload=normal", "message.send=webhook::ann",
 		"chat.*=normal", "bus.*=admin")}
 	all := policy.Options{ShellEnabled: true, Grants: grants("*=normal")}
+	shouted := "./S\u212aILLS//" + strings.ToUpper(rootfs.ScopedSkills(there)[len("skills/"):])
 	mine, theirs := rootfs.ChatDir(here)+"/x", rootfs.ChatDir(there)+"/x"
 	for _, c := range []struct {
 		opts          policy.Options
@@ -101,6 +102,16 @@ func TestEveryRuleForEveryRole(t *testing.T) {
 		{plain, "fs.edit", writing("./CHATS//" + strings.TrimPrefix(theirs, "chats/")), "chat-files", false, false},
 		{plain, "fs.read", reading(rootfs.ChatDir(here) + "2/x"), "chat-files", false, false},
 		{plain, "fs.list", reading("chats"), "chat-files", false, false},
+
+		{plain, "fs.read", reading(rootfs.ScopedSkills(here) + "/x/SKILL.md"), "open", true, true},
+		{plain, "fs.read", reading(rootfs.ScopedSkills(here.InChannel()) + "/x/SKILL.md"), "open", true, true},
+		{plain, "fs.write", writing(rootfs.ScopedSkills(here) + "/x/SKILL.md"), "protected-path", false, true},
+		{plain, "fs.read", reading(rootfs.ScopedSkills(there) + "/x/SKILL.md"), "chat-skills", false, false},
+		{plain, "fs.list", reading(rootfs.ScopedSkills(there)), "chat-skills", false, false},
+		{all, "fs.write", writing(rootfs.ScopedSkills(there) + "/x"), "chat-skills", false, false},
+		{plain, "fs.read", reading(shouted), "chat-skills", false, false},
+		{plain, "fs.read", reading(rootfs.ScopedSkills(here) + "2/x"), "chat-skills", false, false},
+		{plain, "fs.move", moving(rootfs.ScopedSkills(there), mine), "chat-skills", false, false},
 
 		{opened(t), "fs.read", reading("/home/me/project/main.go"), "root", false, true},
 		{opened(t), "fs.list", reading("~/project"), "root", false, true},

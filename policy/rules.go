@@ -131,6 +131,12 @@ func touchedFiles() []rule {
 			reason: "the files of another conversation are closed to this one",
 		},
 		{
+			name: "chat-skills", tool: "*", when: othersSkills,
+			on:       "a path in the skills that only other conversations have",
+			targeted: true, who: nobody,
+			reason: "the skills of another conversation are closed to this one",
+		},
+		{
 			name: "protected-path", tool: "*", when: protectedWrite, on: "writing or deleting " + protectedText(),
 			targeted: true, who: adminsEverywhere, reason: "only an admin everywhere may change this file",
 		},
@@ -421,6 +427,13 @@ func chatFiles(o Options, r Request) bool {
 	return anyPlace(o, r, func(p roots.Place, _ bool) bool {
 		return p.InWorkspace() && rootfs.Within(p.Path, rootfs.ChatsDir) && !rootfs.Within(p.Path,
 			rootfs.ChatDir(r.Key))
+	})
+}
+
+func othersSkills(o Options, r Request) bool {
+	return anyPlace(o, r, func(p roots.Place, _ bool) bool {
+		return p.InWorkspace() && rootfs.InScopedSkills(p.Path) && !rootfs.Within(p.Path, rootfs.ScopedSkills(r.Key)) &&
+			!rootfs.Within(p.Path, rootfs.ScopedSkills(r.Key.Acts().InChannel()))
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 // skillSet are the skills of a test, in a database that is opened later.
 type skillSet struct{ *storage.Chats }
 
-func (skillSet) Known(string) ([]corebot.KnownSkill, error) {
+func (skillSet) Known(corebot.Key) ([]corebot.KnownSkill, error) {
 	all := []corebot.KnownSkill{
 		{Name: "deploy", Description: "puts things out", Trigger: "manual"},
 		{Name: "broken", Description: "is no use", Trigger: "auto", Useless: "it needs the tool x"},

@@ -79,8 +79,8 @@ type Skills interface {
 	// nothing.
 	ChooseSkill(ctx context.Context, m corebot.Message, skill string, on bool, by corebot.AuditEvent,
 		notice func(error) corebot.Message) (corebot.Receipt, error)
-	// Known are the skills of an agent.
-	Known(agent string) ([]corebot.KnownSkill, error)
+	// Known are the skills that a chat has.
+	Known(k corebot.Key) ([]corebot.KnownSkill, error)
 }
 
 // skills answers a /skills: it lists the skills, or has an admin switch one.
@@ -89,7 +89,7 @@ func (r *Router) skills(ctx context.Context, m corebot.Message, c corebot.Comman
 	if r.opts.Skills == nil {
 		return answer("There are no skills here.")
 	}
-	known, err := r.opts.Skills.Known(m.Key.Agent)
+	known, err := r.opts.Skills.Known(m.Key)
 	if err != nil {
 		return corebot.Receipt{}, fmt.Errorf("read the skills: %w", err)
 	}

@@ -78,22 +78,28 @@ func (s *Store) describe(p *prompted) string {
 
 // Here is what a turn is told of the skills beside [Store.Prompt]: which skills are there in its chat or for its
 // message, and which were switched off. Mostly it is empty.
-func (s *Store) Here(choices corebot.SkillChoices, message string) string {
-	if len(choices) == 0 && !s.triggers() {
+func (s *Store) Here(k corebot.Key, choices corebot.SkillChoices, message string) string {
+	stores := s.own(k)
+	if len(choices) == 0 && !s.triggers() && len(stores) == 0 {
 		return ""
 	}
 	var here, off []Skill
 	message = strings.ToLower(message)
-	for _, skill := range s.now().found.Skills { // without any, the prompt says why
-		if !skill.Usable() {
-			continue
-		}
-		on, chosen := choices[skill.Name]
-		switch {
-		case chosen && !on:
-			off = append(off, skill)
-		case skill.Trigger != Auto && (on || skill.called(message)):
-			here = append(here, skill)
+	told := map[string]bool{}
+	for _, store := range append(stores, s) {
+		for _, skill := range store.now().found.Skills { // without any, the prompt says why
+			if told[skill.Name] {
+				continue // a narrower one has the name
+			}
+			told[skill.Name] = store != s
+			on, chosen := choices[skill.Name]
+			switch {
+			case !skill.Usable():
+			case chosen && !on:
+				off = append(off, skill)
+			case skill.Trigger == Auto && store != s, skill.Trigger != Auto && (on || skill.called(message)):
+				here = append(here, skill)
+			}
 		}
 	}
 	var b strings.Builder

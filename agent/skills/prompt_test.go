@@ -202,7 +202,7 @@ func TestATurnIsToldOfSkillsThatItsMessageOrItsChatCallsFor(t *testing.T) {
 		{corebot.SkillChoices{"vault": true}, "hello", told + "- vault: Opens the vault."},
 		{corebot.SkillChoices{"plain": false, "gone": true}, "hello", off + "plain"},
 	} {
-		if got := b.store.Here(c.choices, c.message); got != c.want {
+		if got := b.store.Here(corebot.Key{Agent: "main"}, c.choices, c.message); got != c.want {
 			t.Errorf("%v, %q: %q, want %q", c.choices, c.message, got, c.want)
 		}
 	}

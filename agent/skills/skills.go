@@ -34,6 +34,9 @@
 //   - For the same skills the prompt's text is the same byte for byte.
 //   - No value of the environment is read beyond whether there is one, and none is shown.
 //
+// Skills have three scopes: the chats of an agent, the chats of an account of a channel, and one chat. Of skills with
+// one name the narrowest counts. A chat is told of its own skills beside the index, which is the same for all chats.
+//
 // Limits: [MaxSkills], [MaxFile], [MaxFrontMatter], [MaxIndex] and [MaxAlways], each with what happens at it. The pages
 // are as trusted as who may write the workspace's skills/, which is admins: they stand in the system role.
 package skills
@@ -42,10 +45,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
 )
 
 // Dir is where the skills of a workspace are.
-const Dir = "skills"
+const Dir = rootfs.SkillsDir
 
 // FileName is the page of a skill, in its directory.
 const FileName = "SKILL.md"
@@ -65,8 +71,17 @@ const (
 	MaxAlways = 32 << 10
 )
 
-// Path is where a skill's page is in the workspace.
+// Path is where the page of a skill is that all chats of the agent have.
 func Path(name string) string { return Dir + "/" + name + "/" + FileName }
+
+// DirOf is where the skills are that only a chat has, or only the chats of an account of a channel. For the key of an
+// agent it is [Dir].
+func DirOf(k corebot.Key) string {
+	if k == k.OfAgent() {
+		return Dir
+	}
+	return rootfs.ScopedSkills(k)
+}
 
 // FrontMatter is what a skill says of itself.
 type FrontMatter struct {

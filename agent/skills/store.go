@@ -26,6 +26,7 @@ type Options struct {
 // Store reads the skills of a workspace. It is safe for use by several goroutines.
 type Store struct {
 	root   *rootfs.Root
+	dir    string
 	dirs   *rootfs.Dirs
 	opts   Options
 	parsed *rootfs.Derived[Skill]
@@ -35,6 +36,9 @@ type Store struct {
 
 	saying sync.Mutex
 	said   []string // what was last wrong, and is not said again
+
+	scoping sync.Mutex
+	scoped  map[string]*Store // by directory: skills of chats and accounts
 }
 
 // New reads skills below a root. Nothing is read yet.
@@ -51,11 +55,17 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.Tool == nil {
 		o.Tool = func(string) bool { return true }
 	}
-	return &Store{
-		root: root, dirs: rootfs.NewDirs(root, Dir, MaxSkills), opts: o,
-		parsed: rootfs.NewDerived(root, parsed),
-	}, nil
+	return newStore(root, Dir, o), nil
 }
+
+func newStore(root *rootfs.Root, dir string, o Options) *Store {
+	return &Store{
+		root: root, dir: dir, dirs: rootfs.NewDirs(root, dir, MaxSkills), opts: o,
+		parsed: rootfs.NewDerived(root, parsed), scoped: map[string]*Store{},
+	}
+}
+
+func (s *Store) path(name string) string { return s.dir + "/" + name + "/" + FileName }
 
 // parsed is a skill without its name. Only a page that belongs into every prompt is kept, if it has room there.
 func parsed(_ string, data []byte) (s Skill) {
@@ -102,7 +112,7 @@ func (s *Store) look() (seen sight, err error) {
 		if !s.opts.Allowed(name) {
 			continue
 		}
-		skill, page, err := s.parsed.Look(Path(name), MaxFile)
+		skill, page, err := s.parsed.Look(s.path(name), MaxFile)
 		seen.pages = append(seen.pages, page)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -140,7 +150,7 @@ func (s *Store) still(seen sight) bool {
 func (s *Store) forgetBut(names []string) {
 	here := make(map[string]bool, len(names))
 	for _, name := range names {
-		here[Path(name)] = true
+		here[s.path(name)] = true
 	}
 	s.parsed.Keep(func(path string) bool { return here[path] })
 }
@@ -167,7 +177,7 @@ func (s *Store) Read(name string) (skill Skill, page string, err error) {
 	if !regexp.MustCompile(skillName).MatchString(name) || !s.opts.Allowed(name) {
 		return Skill{}, "", notFound(name)
 	}
-	data, err := s.root.ReadFile(Path(name), MaxFile)
+	data, err := s.root.ReadFile(s.path(name), MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Skill{}, "", notFound(name)
 	}

@@ -18,19 +18,24 @@ func newSkills(s *shell) *cobra.Command {
 func newSkillsList(s *shell) *cobra.Command {
 	var asJSON bool
 	var agent string
+	var in skillScope
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the skills, and what is missing for them or wrong with them",
 		Long: `List the skills, and what is missing for them or wrong with them, as the running Corebot finds them.
 If none runs, variables are looked for in the environment of this command, and tools are taken to be
-there.`,
+there. With --chat or --channel it lists the skills that only that chat, or only the chats of that
+account, have.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			scope, err := in.key(s, cmd, agent)
+			if err != nil {
+				return err
+			}
 			var all operate.Skills
 			rows, err := gather(func(p operate.Part) (_ operate.Page[operate.Skill], err error) {
 				all, err = look(s, cmd, operate.ListSkills, operate.SkillsQuery{
-					ByAgent: operate.ByAgent{Agent: agent},
-					Part:    p,
+					ByAgent: operate.ByAgent{Agent: agent}, Key: scope, Part: p,
 				})
 				return all.Page, err
 			})
@@ -43,6 +48,7 @@ there.`,
 	}
 	jsonFlag(cmd, &asJSON)
 	agentFlag(cmd, &agent)
+	in.flags(cmd)
 	return cmd
 }
 
@@ -100,13 +106,18 @@ func stateOf(skill operate.Skill) string {
 func newSkillsShow(s *shell) *cobra.Command {
 	var asJSON bool
 	var agent string
+	var in skillScope
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a skill as Corebot understands it: its front matter and its page",
 		Args:  takes("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			scope, err := in.key(s, cmd, agent)
+			if err != nil {
+				return err
+			}
 			page, err := look(s, cmd, operate.ShowSkill, operate.SkillName{
-				ByAgent: operate.ByAgent{Agent: agent}, Name: args[0],
+				ByAgent: operate.ByAgent{Agent: agent}, Key: scope, Name: args[0],
 			})
 			if err != nil {
 				return err
@@ -119,15 +130,16 @@ func newSkillsShow(s *shell) *cobra.Command {
 				strings.TrimRight(printable(page.Page), "\n")); err != nil {
 				return err
 			}
-			c := &skillChange{s: s, cmd: cmd, agent: agent}
-			workspace, _, err := c.place()
+			c := &skillChange{s: s, cmd: cmd, agent: agent, in: in}
+			dir, _, err := c.place()
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n", origin(workspace, page.Name))
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "\n%s\n", origin(dir, page.Name))
 			}
 			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	agentFlag(cmd, &agent)
+	in.flags(cmd)
 	return cmd
 }

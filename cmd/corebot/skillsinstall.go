@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/agent/skills/pack"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
@@ -24,8 +25,32 @@ type skillChange struct {
 	s      *shell
 	cmd    *cobra.Command
 	agent  string
+	in     skillScope
+	scope  string // the key of it; empty: all chats of the agent
 	yes    bool
 	asJSON bool
+}
+
+// skillScope says which chats have a skill: one, those of an account of a channel, or all of an agent.
+type skillScope struct{ chat, channel string }
+
+func (f *skillScope) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.chat, "chat", "", "only this chat has it: its key, or a short form such as webhook:c1")
+	cmd.Flags().StringVar(&f.channel, "channel", "", "only the chats of this account have it: KIND or KIND/ACCOUNT")
+	cmd.MarkFlagsMutuallyExclusive("chat", "channel")
+	cmd.MarkFlagsMutuallyExclusive("chat", "agent")
+}
+
+// key is the key of the scope; zero: all chats of the agent.
+func (f *skillScope) key(s *shell, cmd *cobra.Command, agent string) (k corebot.Key, err error) {
+	switch {
+	case f.chat != "":
+		k, err = s.chat(cmd, f.chat)
+		k.Thread = ""
+	case f.channel != "":
+		k = sharedKey(f.channel, agent)
+	}
+	return k, err
 }
 
 // installFlags are those of `corebot skills install`.
@@ -43,7 +68,8 @@ installed, with its hash, and asks. Without a terminal it wants --yes, or --hash
 have seen. A skill of the same name is replaced, and the difference is shown.
 
 Nothing of the skill is run. A skill with links, with names that lead elsewhere, or with more than 512
-files or 8 MiB is refused. It holds from the next message on.`,
+files or 8 MiB is refused. It holds from the next message on. With --chat only one chat has the skill,
+with --channel only the chats of an account of a channel.`,
 		Args: takes("SOURCE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.cmd = cmd
@@ -54,6 +80,7 @@ files or 8 MiB is refused. It holds from the next message on.`,
 	cmd.Flags().StringVar(&f.hash, "hash", "", "install without a question, and only what has this hash")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "install without a question")
 	agentFlag(cmd, &c.agent)
+	c.in.flags(cmd)
 	jsonFlag(cmd, &c.asJSON)
 	return cmd
 }
@@ -71,6 +98,7 @@ func newSkillsRemove(s *shell) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "delete a skill without a question that was written or changed by hand")
 	agentFlag(cmd, &c.agent)
+	c.in.flags(cmd)
 	return cmd
 }
 
@@ -145,8 +173,15 @@ func hasWords(c pack.Candidate, words string) bool {
 	return true
 }
 
-// place is the workspace of the agent that is meant, and where skills are made ready.
-func (c *skillChange) place() (workspace, staging string, err error) {
+// place is the directory of the skills that are meant, and where skills are made ready.
+func (c *skillChange) place() (dir, staging string, err error) {
+	scope, err := c.in.key(c.s, c.cmd, c.agent)
+	if err != nil {
+		return "", "", err
+	}
+	if scope.Agent != "" {
+		c.agent, c.scope = scope.Agent, scope.String()
+	}
 	home, err := config.Home(c.s.home)
 	if err != nil {
 		return "", "", err
@@ -158,16 +193,16 @@ func (c *skillChange) place() (workspace, staging string, err error) {
 	} else {
 		c.agent = corebot.DefaultAgent
 	}
-	workspace = app.Workspace(home, c.agent)
+	workspace := app.Workspace(home, c.agent)
 	if _, err := os.Stat(workspace); err != nil {
 		return "", "", corebot.WithHint(fmt.Errorf("the agent %s has no workspace yet: %w", c.agent, err),
 			"`corebot init` makes the home")
 	}
-	return workspace, app.DataDir(home), nil
+	return filepath.Join(workspace, filepath.FromSlash(skills.DirOf(scope))), app.DataDir(home), nil
 }
 
 func (c *skillChange) install(from string, f installFlags) error {
-	workspace, staging, err := c.place()
+	dir, staging, err := c.place()
 	if err != nil {
 		return err
 	}
@@ -179,7 +214,7 @@ func (c *skillChange) install(from string, f installFlags) error {
 	if err != nil {
 		return err
 	}
-	old, err := pack.Look(workspace, p.Name)
+	old, err := pack.Look(dir, p.Name)
 	if err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return err
 	}
@@ -200,7 +235,7 @@ func (c *skillChange) install(from string, f installFlags) error {
 			return err
 		}
 	}
-	if err := pack.Install(workspace, staging, p, time.Now()); err != nil {
+	if err := pack.Install(dir, staging, p, time.Now()); err != nil {
 		return err
 	}
 	change := operate.SkillChange{Change: "install", Name: p.Name, Hash: p.Hash, Source: p.Source}
@@ -263,14 +298,14 @@ func tellPack(t *teller, p pack.Pack, old pack.Installed, upgrade bool) {
 }
 
 func (c *skillChange) remove(name string) error {
-	workspace, staging, err := c.place()
+	dir, staging, err := c.place()
 	if err != nil {
 		return err
 	}
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
 		return usage(c.cmd, fmt.Errorf("%q is no name of a skill", oneLine(name, 80)))
 	}
-	was, err := pack.Look(workspace, name)
+	was, err := pack.Look(dir, name)
 	if errors.Is(err, corebot.ErrNotFound) {
 		return corebot.WithHint(err, "`corebot skills list` shows which there are")
 	}
@@ -280,7 +315,7 @@ func (c *skillChange) remove(name string) error {
 			return err
 		}
 	}
-	if err := pack.Remove(workspace, staging, name); err != nil {
+	if err := pack.Remove(dir, staging, name); err != nil {
 		return err
 	}
 	if err := c.note(operate.SkillChange{Change: "remove", Name: name}); err != nil {
@@ -310,7 +345,7 @@ func (c *skillChange) confirm(question string) error {
 
 // note has the audit trail keep the change. The change stands, whatever comes of that.
 func (c *skillChange) note(change operate.SkillChange) error {
-	change.Agent = c.agent
+	change.Agent, change.Scope = c.agent, c.scope
 	err := c.s.change(c.cmd, func(to control.Caller) error {
 		_, err := operate.NoteSkill.Call(context.WithoutCancel(c.cmd.Context()), to, change)
 		return err
@@ -322,8 +357,8 @@ func (c *skillChange) note(change operate.SkillChange) error {
 }
 
 // origin says where a skill came from, and whether it still is what came.
-func origin(workspace, name string) string {
-	i, err := pack.Look(workspace, name)
+func origin(dir, name string) string {
+	i, err := pack.Look(dir, name)
 	switch {
 	case err != nil:
 		return "files that cannot be read: " + oneLine(err.Error(), 300)

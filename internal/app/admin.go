@@ -50,21 +50,21 @@ func (h home) Models(_ context.Context, agent string) ([]string, error) {
 }
 
 // Skills implements [operate.Agents].
-func (h home) Skills(_ context.Context, agent string) ([]operate.Skill, int, error) {
+func (h home) Skills(_ context.Context, agent string, of corebot.Key) ([]operate.Skill, int, error) {
 	c, entry, err := h.entry(agent)
 	if err != nil {
 		return nil, 0, err
 	}
-	return skillsAtRest(c, entry)
+	return skillsAtRest(c, entry, of)
 }
 
 // Skill implements [operate.Agents].
-func (h home) Skill(_ context.Context, agent, name string) (operate.SkillPage, error) {
+func (h home) Skill(_ context.Context, agent string, of corebot.Key, name string) (operate.SkillPage, error) {
 	c, entry, err := h.entry(agent)
 	if err != nil {
 		return operate.SkillPage{}, err
 	}
-	return skillPage(c, entry, name)
+	return skillPage(c, entry, of, name)
 }
 
 // Servers implements [operate.Agents].
@@ -189,22 +189,24 @@ func (r running) Models(_ context.Context, agent string) ([]string, error) {
 }
 
 // Skills implements [operate.Agents]: as the prompts of turns have them, with this environment and these tools.
-func (r running) Skills(_ context.Context, agent string) ([]operate.Skill, int, error) {
+func (r running) Skills(_ context.Context, agent string, of corebot.Key) ([]operate.Skill, int, error) {
 	u, err := r.agents.named(agent)
 	if err != nil {
 		return nil, 0, err
 	}
-	found, err := u.notes.skills.All()
+	found, err := u.notes.skills.In(of).All()
 	return described(found, true), found.More, err
 }
 
 // Skill implements [operate.Agents].
-func (r running) Skill(_ context.Context, agent, name string) (operate.SkillPage, error) {
+func (r running) Skill(_ context.Context, agent string, of corebot.Key, name string) (operate.SkillPage,
+	error,
+) {
 	u, err := r.agents.named(agent)
 	if err != nil {
 		return operate.SkillPage{}, err
 	}
-	return skillPage(r.config, u.entry, name)
+	return skillPage(r.config, u.entry, of, name)
 }
 
 // Servers implements [operate.Agents].

@@ -120,7 +120,11 @@ func (f forgetter) removeFolder(k corebot.Key) (files int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return files, root.RemoveAll(dir)
+	err = root.RemoveAll(dir)
+	if k.Thread == "" { // a thread has the skills of its chat
+		err = errors.Join(err, root.RemoveAll(rootfs.ScopedSkills(k)))
+	}
+	return files, err
 }
 
 // forgetShared deletes the lines that turns of a conversation wrote into pages of memory that several chats share.

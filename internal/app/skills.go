@@ -37,8 +37,8 @@ func hasSkill(patterns []string) func(name string) bool {
 }
 
 // SkillsHere implements [agent.Notes].
-func (n *notes) SkillsHere(choices corebot.SkillChoices, message string) string {
-	return n.skills.Here(choices, message)
+func (n *notes) SkillsHere(k corebot.Key, choices corebot.SkillChoices, message string) string {
+	return n.skills.Here(k, choices, message)
 }
 
 func (n *notes) Skills() pages.Page { return pages.Page{Text: n.skills.Prompt()} }
@@ -67,10 +67,10 @@ func described(found skills.Found, toolsKnown bool) []operate.Skill {
 
 // skillsAtRest are the skills of an agent as the environment of this process has it, and with all tools taken to be
 // there.
-func skillsAtRest(c config.Config, entry config.AgentEntry) ([]operate.Skill, int, error) {
+func skillsAtRest(c config.Config, entry config.AgentEntry, of corebot.Key) ([]operate.Skill, int, error) {
 	var found skills.Found
 	err := withSkills(c, entry, func(store *skills.Store) (err error) {
-		found, err = store.All()
+		found, err = store.In(of).All()
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) { // there is no workspace yet
@@ -80,9 +80,11 @@ func skillsAtRest(c config.Config, entry config.AgentEntry) ([]operate.Skill, in
 }
 
 // skillPage gives the front matter and the page of a skill as Corebot understands them.
-func skillPage(c config.Config, entry config.AgentEntry, name string) (page operate.SkillPage, err error) {
+func skillPage(c config.Config, entry config.AgentEntry, of corebot.Key, name string) (page operate.SkillPage,
+	err error,
+) {
 	err = withSkills(c, entry, func(store *skills.Store) error {
-		skill, text, err := store.Read(name)
+		skill, text, err := store.In(of).Read(name)
 		page = operate.SkillPage{
 			Name: skill.Name, Description: skill.Description, Always: skill.Always, Requires: skill.Requires.List(),
 			Tools: append([]string{}, skill.Tools...), Page: text, Front: skill.FrontMatter.String(),
@@ -136,12 +138,12 @@ type chatSkills struct {
 }
 
 // Known implements [router.Skills]: as the prompts of turns have them.
-func (s chatSkills) Known(agent string) (all []corebot.KnownSkill, err error) {
-	u, err := s.a.agents.named(agent)
+func (s chatSkills) Known(k corebot.Key) (all []corebot.KnownSkill, err error) {
+	u, err := s.a.agents.named(k.Agent)
 	if err != nil {
 		return nil, err
 	}
-	found, err := u.notes.skills.All()
+	found, err := u.notes.skills.AllFor(k)
 	for _, k := range found.Skills {
 		one := corebot.KnownSkill{Name: k.Name, Description: k.Description, Trigger: cmp.Or(string(k.Trigger), "auto")}
 		switch {

@@ -100,8 +100,8 @@ func pageLimit(path string) int64 {
 	case dir == rootfs.ChatsDir && strings.Count(name, "/") == 1 &&
 		strings.HasSuffix(name, "/"+rootfs.Fold(memory.FileName)):
 		return memory.DefaultMaxBytes
-	case dir == skills.Dir && strings.Count(name, "/") == 1 && strings.HasSuffix(name,
-		"/"+rootfs.Fold(skills.FileName)):
+	case dir == skills.Dir && (strings.Count(name, "/") == 1 || rootfs.InScopedSkills(path)) &&
+		strings.HasSuffix(name, "/"+rootfs.Fold(skills.FileName)):
 		return skills.MaxFile
 	}
 	return 0

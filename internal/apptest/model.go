@@ -154,7 +154,7 @@ func (n *Notes) Page(path string) pages.Page {
 func (n *Notes) Skills() pages.Page { return pages.Page{Text: n.SkillsText} }
 
 // SkillsHere implements [agent.Notes].
-func (n *Notes) SkillsHere(corebot.SkillChoices, string) string { return "" }
+func (n *Notes) SkillsHere(corebot.Key, corebot.SkillChoices, string) string { return "" }
 
 // ChatMemory implements [agent.Notes].
 func (n *Notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {

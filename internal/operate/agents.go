@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,9 +16,9 @@ type Agents interface {
 	Agents(ctx context.Context) ([]Agent, error)
 	// Models are the names of the models that a chat of an agent can ask for; none: that is not known.
 	Models(ctx context.Context, agent string) ([]string, error)
-	// Skills lists the skills of an agent, by name.
-	Skills(ctx context.Context, agent string) (found []Skill, more int, err error)
-	Skill(ctx context.Context, agent, name string) (SkillPage, error)
+	// Skills lists the skills of an agent, by name: those of all its chats, or with a key only those of that scope.
+	Skills(ctx context.Context, agent string, of corebot.Key) (found []Skill, more int, err error)
+	Skill(ctx context.Context, agent string, of corebot.Key, name string) (SkillPage, error)
 	// Servers tells how the MCP servers of an agent are doing, by name. The rows are whole, without a cursor.
 	Servers(ctx context.Context, agent string) (MCPServers, error)
 	// ApproveTools takes tools of a server as an operator read them, and counts them.
@@ -67,6 +68,7 @@ type (
 	// SkillsQuery asks for a part of the skills of an agent.
 	SkillsQuery struct {
 		ByAgent
+		Key corebot.Key `json:"key,omitzero"` // of a chat, or of [corebot.Key.InChannel]: those that only it has
 		Part
 	}
 	// Skill is one skill of an agent as an operator sees it.
@@ -89,7 +91,8 @@ type (
 	// SkillName names a skill of an agent.
 	SkillName struct {
 		ByAgent
-		Name string `json:"name"`
+		Key  corebot.Key `json:"key,omitzero"` // as in SkillsQuery
+		Name string      `json:"name"`
 	}
 	// SkillPage is a skill as Corebot understands it.
 	SkillPage struct {
@@ -129,7 +132,7 @@ func (s *Service) ShowAgent(ctx context.Context, by ByAgent) (Agent, error) {
 
 // ListSkills lists the skills of an agent, by name.
 func (s *Service) ListSkills(ctx context.Context, q SkillsQuery) (Skills, error) {
-	all, more, err := s.stores.Agents.Skills(ctx, q.Agent)
+	all, more, err := s.stores.Agents.Skills(ctx, agentOf(q.ByAgent, q.Key), q.Key)
 	if err != nil {
 		return Skills{}, err
 	}
@@ -137,9 +140,12 @@ func (s *Service) ListSkills(ctx context.Context, q SkillsQuery) (Skills, error)
 	return Skills{page, more}, err
 }
 
+// agentOf is the agent whose skills are meant.
+func agentOf(by ByAgent, k corebot.Key) string { return cmp.Or(k.Agent, by.Agent) }
+
 // ShowSkill gives the front matter and the page of a skill.
 func (s *Service) ShowSkill(ctx context.Context, n SkillName) (SkillPage, error) {
-	return s.stores.Agents.Skill(ctx, n.Agent, n.Name)
+	return s.stores.Agents.Skill(ctx, agentOf(n.ByAgent, n.Key), n.Key, n.Name)
 }
 
 // NoteSkill has the audit trail keep that a skill was installed or removed. A command changes the files itself.
@@ -152,6 +158,7 @@ type SkillChange struct {
 	Name   string `json:"name"`
 	Hash   string `json:"hash,omitempty"`
 	Source string `json:"source,omitempty"`
+	Scope  string `json:"scope,omitempty"` // the key of the chat, or of the account, that has it; empty: all chats
 }
 
 // NoteSkill writes the change into the audit trail.
@@ -162,6 +169,9 @@ func (s *Service) NoteSkill(ctx context.Context, c SkillChange) (Done, error) {
 	note := map[string]any{"agent": c.Agent, "skill": clip(c.Name)}
 	if c.Change == "install" {
 		note["hash"], note["source"] = clip(c.Hash), clip(c.Source)
+	}
+	if c.Scope != "" {
+		note["scope"] = clip(c.Scope)
 	}
 	return Done{Changed: 1}, s.stores.Audit.NoteSkill(ctx, "skill."+c.Change, note)
 }

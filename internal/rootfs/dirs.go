@@ -3,6 +3,7 @@ package rootfs
 import (
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,6 +21,7 @@ type Dirs struct {
 	kept    bool // names are those of the directory as it was seen
 	names   []string
 	more    int
+	aside   bool // there are names that are left aside
 	listing uint64
 }
 
@@ -43,21 +45,31 @@ func (d *Dirs) Names() (names []string, more int, listing uint64, err error) {
 	}
 	d.kept = false
 	d.listing++
-	names, more, err = d.root.dirs(d.dir, d.limit)
+	names, more, d.aside, err = d.root.dirs(d.dir, d.limit)
 	if err == nil && lookErr == nil && d.now().Sub(before.time()) >= settled {
 		d.kept, d.seen, d.names, d.more = true, before, names, more
 	}
 	return names, more, d.listing, err
 }
 
-// dirs are the names of everything in a directory but plain files.
-func (r *Root) dirs(dir string, limit int) (names []string, more int, err error) {
+// Aside says whether the last call of Names has left names aside: those that begin with "@".
+func (d *Dirs) Aside() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.aside
+}
+
+// dirs are the names of everything in a directory but plain files, and but what is left aside.
+func (r *Root) dirs(dir string, limit int) (names []string, more int, aside bool, err error) {
 	err = r.inDirectory(dir, func(at *os.Root) (err error) {
 		names, more, err = firstNames(at, "", limit, func(e fs.DirEntry) bool {
-			return !e.Type().IsRegular() &&
-				nameable(e)
+			if strings.HasPrefix(e.Name(), asideMark) {
+				aside = true
+				return false
+			}
+			return !e.Type().IsRegular() && nameable(e)
 		})
 		return err
 	})
-	return names, more, err
+	return names, more, aside, err
 }

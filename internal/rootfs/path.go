@@ -109,6 +109,28 @@ func ChatDir(k corebot.Key) string {
 	return ChatsDir + "/" + start + "~" + hex.EncodeToString(sum[:16])
 }
 
+// SkillsDir holds the skills of a workspace.
+const SkillsDir = "skills"
+
+// asideMark begins the names of directories that [Dirs] leaves aside. No skill has such a name.
+const asideMark = "@"
+
+// ScopedSkills is the directory of the skills that only one conversation has, or only the conversations of an account
+// of a channel: see [corebot.Key.InChannel]. A thread has those of its conversation. The name is a hash of the key, so
+// it tells nobody the key, and no two keys share it.
+func ScopedSkills(k corebot.Key) string {
+	k = k.Acts()
+	k.Thread = ""
+	sum := sha256.Sum256([]byte(k.String()))
+	return SkillsDir + "/" + asideMark + hex.EncodeToString(sum[:16])
+}
+
+// InScopedSkills says whether a path is among the skills of some conversation, or of some account.
+func InScopedSkills(path string) bool {
+	below, is := strings.CutPrefix(Fold(path), SkillsDir+"/")
+	return is && strings.HasPrefix(below, asideMark)
+}
+
 // FilesDir is where the programs of a conversation work, in its own directory.
 func FilesDir(k corebot.Key) string { return ChatDir(k) + "/files" }
 

@@ -172,14 +172,14 @@ func passing(err error) bool {
 }
 
 // closed says whether a search that began above an entry passes over it. Policy has judged where the search begins, and
-// nothing below. So the files of conversations are left out, as a conversation's own is searched by its path. In the
-// operator's directories, what policy closes by its name is left out.
+// nothing below. So the files and the skills of conversations are left out, as a conversation's own are searched by
+// their path. In the operator's directories, what policy closes by its name is left out.
 func (s *search) closed(at string, e rootfs.Entry) bool {
 	if !s.place.InWorkspace() && roots.Secret(at) {
 		return true
 	}
 	return e.Dir && (e.Name == ".git" || e.Name == "node_modules" ||
-		s.place.InWorkspace() && rootfs.Fold(at) == rootfs.ChatsDir)
+		s.place.InWorkspace() && (rootfs.Fold(at) == rootfs.ChatsDir || rootfs.InScopedSkills(at)))
 }
 
 // file searches one file.

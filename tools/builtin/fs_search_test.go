@@ -69,7 +69,9 @@ func TestASearchPassesOverWhatIsClosedOrNoText(t *testing.T) {
 	b := newBench(t)
 	for path, text := range map[string]string{
 		rootfs.ChatDir(there) + "/x.md": "needle", rootfs.ChatDir(here) + "/y.md": "needle", ".git/config": "needle",
-		"lib/node_modules/m.js": "needle", "binary": "needle\x00", "latin": "needle \xff\xfe", "plain.md": "needle",
+		"lib/node_modules/m.js":                   "needle",
+		rootfs.ScopedSkills(here) + "/x/SKILL.md": "needle", rootfs.ScopedSkills(there) + "/x/SKILL.md": "needle",
+		"binary": "needle\x00", "latin": "needle \xff\xfe", "plain.md": "needle",
 	} {
 		must(t, b.root.Write(path, []byte(text)))
 	}

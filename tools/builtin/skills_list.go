@@ -25,8 +25,8 @@ type skillsListArgs struct {
 // SkillsList shows which skills there are. It reads the directory that only admins may write.
 func SkillsList(store *skills.Store) tools.Tool {
 	return tools.New("skills.list", skillsListDoc, tools.ReadOnly|tools.Outside,
-		func(_ context.Context, _ tools.Call, a skillsListArgs) (string, error) {
-			found, err := store.All()
+		func(_ context.Context, c tools.Call, a skillsListArgs) (string, error) {
+			found, err := store.AllFor(c.Key)
 			if err != nil {
 				return "", err
 			}

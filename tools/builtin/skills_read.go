@@ -34,7 +34,7 @@ func SkillsRead(store *skills.Store, chats SkillChoices) tools.Tool {
 			if a.Offset < 0 {
 				return "", fmt.Errorf("offset %d: want one from 0", a.Offset)
 			}
-			skill, page, err := store.Read(a.Name)
+			skill, page, err := store.ReadFor(c.Key, a.Name)
 			if err != nil {
 				return "", err
 			}
@@ -93,7 +93,7 @@ func SkillsDisable(store *skills.Store) tools.Tool {
 func chooseSkill(name, doc string, store *skills.Store, on bool) tools.Tool {
 	return tools.NewOwn(name, doc, tools.Privileged,
 		func(_ context.Context, c tools.Call, a skillsChooseArgs) (corebot.Effect, string, error) {
-			skill, _, err := store.Read(a.Name)
+			skill, _, err := store.ReadFor(c.Key, a.Name)
 			if err != nil {
 				return nil, "", err
 			}
@@ -114,7 +114,7 @@ type skillsEnabledArgs struct{}
 func SkillsEnabled(store *skills.Store, chats SkillChoices) tools.Tool {
 	return tools.New("skills.enabled", skillsEnabledDoc, tools.ReadOnly|tools.Outside,
 		func(ctx context.Context, c tools.Call, _ skillsEnabledArgs) (string, error) {
-			found, err := store.All()
+			found, err := store.AllFor(c.Key)
 			if err != nil {
 				return "", err
 			}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/linediff"
 	"github.com/corebot/corebot/internal/sorted"
 )
@@ -35,9 +34,10 @@ type Installed struct {
 	Changed bool // its files are not those that were installed
 }
 
-// Look reads a skill of a workspace, whatever is wrong with its page. One that is not there is [corebot.ErrNotFound].
-func Look(workspace, name string) (i Installed, err error) {
-	dir := filepath.Join(workspace, skills.Dir, name)
+// Look reads a skill of a directory of skills, whatever is wrong with its page. A name that is not there is
+// [corebot.ErrNotFound].
+func Look(among, name string) (i Installed, err error) {
+	dir := filepath.Join(among, name)
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("skill %q: %w", corebot.Plainly(name), corebot.ErrNotFound)
@@ -62,10 +62,9 @@ func Look(workspace, name string) (i Installed, err error) {
 	return i, nil
 }
 
-// Install puts a skill into a workspace, in the place of the skill that has its name. The directory staging is on the
-// same file system, and nobody else works in it.
-func Install(workspace, staging string, p Pack, now time.Time) error {
-	dir := filepath.Join(workspace, skills.Dir)
+// Install puts a skill into a directory of skills, in the place of the skill that has its name. The directory staging
+// is on the same file system, and nobody else works in it.
+func Install(dir, staging string, p Pack, now time.Time) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -106,9 +105,9 @@ func inTurn(fresh, place string) error {
 	return nil
 }
 
-// Remove deletes a skill of a workspace: it is gone at once, and its files are deleted then.
-func Remove(workspace, staging, name string) error {
-	if _, err := os.Lstat(filepath.Join(workspace, skills.Dir, name)); err != nil {
+// Remove deletes a skill of a directory of skills: it is gone at once, and its files are deleted then.
+func Remove(dir, staging, name string) error {
+	if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("skill %q: %w", corebot.Plainly(name), corebot.ErrNotFound)
 		}
@@ -119,7 +118,6 @@ func Remove(workspace, staging, name string) error {
 		return err
 	}
 	defer os.RemoveAll(gone) //nolint:errcheck // what is left is in the way of nothing
-	dir := filepath.Join(workspace, skills.Dir)
 	if err := os.Rename(filepath.Join(dir, name), filepath.Join(gone, name)); err != nil {
 		return err
 	}

@@ -181,8 +181,9 @@ func TestASkillIsInstalledReplacedAndRemoved(t *testing.T) {
 	workspace, staging := t.TempDir(), t.TempDir()
 	first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}, entry{name: "old.txt", data: "x"}), "")
 	must(t, err)
-	must(t, Install(workspace, staging, first, time.Now()))
-	was, err := Look(workspace, "knots")
+	among := filepath.Join(workspace, "skills")
+	must(t, Install(among, staging, first, time.Now()))
+	was, err := Look(among, "knots")
 	must(t, err)
 	if !was.Noted || was.Changed || was.Hash != first.Hash || was.Note.Source != first.Source {
 		t.Errorf("installed is %+v", was)
@@ -200,19 +201,19 @@ func TestASkillIsInstalledReplacedAndRemoved(t *testing.T) {
 	if words != "changed SKILL.md\nnew new.txt\ngone old.txt\n" {
 		t.Errorf("it would change\n%s", words)
 	}
-	must(t, Install(workspace, staging, second, time.Now()))
-	if now, err := Look(workspace, "knots"); err != nil || now.Hash != second.Hash || now.Changed {
+	must(t, Install(among, staging, second, time.Now()))
+	if now, err := Look(among, "knots"); err != nil || now.Hash != second.Hash || now.Changed {
 		t.Errorf("replaced it is %+v: %v", now, err)
 	}
 	must(t, os.WriteFile(filepath.Join(workspace, skills.Dir, "knots", "new.txt"), []byte("by hand"), 0o600))
-	if now, err := Look(workspace, "knots"); err != nil || !now.Changed {
+	if now, err := Look(among, "knots"); err != nil || !now.Changed {
 		t.Errorf("changed by hand it is %+v: %v", now, err)
 	}
-	must(t, Remove(workspace, staging, "knots"))
-	if _, err := Look(workspace, "knots"); !errors.Is(err, corebot.ErrNotFound) {
+	must(t, Remove(among, staging, "knots"))
+	if _, err := Look(among, "knots"); !errors.Is(err, corebot.ErrNotFound) {
 		t.Errorf("removed it is %v", err)
 	}
-	if err := Remove(workspace, staging, "knots"); !errors.Is(err, corebot.ErrNotFound) {
+	if err := Remove(among, staging, "knots"); !errors.Is(err, corebot.ErrNotFound) {
 		t.Errorf("a second time it is %v", err)
 	}
 	if left, err := os.ReadDir(staging); err != nil || len(left) > 0 {
