@@ -116,15 +116,30 @@ func (s *Supervisor) keep(ctx context.Context, e *watched) error {
 			s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Msg("the channel has ended for good")
 			return fmt.Errorf("%s: %w", e.Account, err)
 		}
-		e.turns(Failed, err)
 		if time.Since(started) > healthyAfter {
 			failures = 1
 		}
 		wait := pause.After(failures)
+		if asked := askedWait(err); asked > wait {
+			wait = asked
+			err = fmt.Errorf("%w; the platform asks to wait for %v", err, asked)
+		}
+		e.turns(Failed, err)
 		s.log.Error().Err(err).Str("channel", e.Kind).Str("account", e.Name).Dur("again_in_ms",
 			wait).Msg("the channel failed")
 		e.sleep(ctx, wait)
 	}
+}
+
+// maxAsked is the longest wait that a platform gets.
+const maxAsked = 24 * time.Hour
+
+// askedWait is how long the platform asks to be left alone. Requests in that time extend a ban on some platforms.
+func askedWait(err error) time.Duration {
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.RetryAfter != Unsent { // that one is Corebot's own
+		return min(f.RetryAfter, maxAsked)
+	}
+	return 0
 }
 
 // sleep waits before the next run: less if the channel is to be run anew.

@@ -3,6 +3,7 @@ package channels_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -273,6 +274,65 @@ func TestARestartEndsABackoff(t *testing.T) {
 		if err := s.Restart(channels.Account{Kind: "c"}); !errors.Is(err, corebot.ErrInvalid) {
 			t.Errorf("an account that has ended: %v", err)
 		}
+	})
+}
+
+func TestAPlatformThatAsksToWaitIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var starts []time.Time
+		waits := []time.Duration{5 * time.Minute, 48 * time.Hour, 0}
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			starts = append(starts, time.Now())
+			if n := len(starts); n <= len(waits) {
+				return fmt.Errorf("ask: %w", &corebot.Failure{
+					Class: corebot.RateLimited, RetryAfter: waits[n-1], Err: errors.New("too many requests"),
+				})
+			}
+			<-ctx.Done()
+			return nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		pass(time.Minute)
+		if st := s.Status()[0]; len(starts) != 1 || !strings.HasSuffix(st.LastError, "asks to wait for 5m0s") {
+			t.Errorf("%d runs, the account is %+v", len(starts), st)
+		}
+		pass(25 * time.Hour) // the second wait is too long to be believed
+		if len(starts) != 4 || starts[1].Sub(starts[0]) != waits[0] || starts[2].Sub(starts[1]) != 24*time.Hour ||
+			starts[3].Sub(starts[2]) > time.Minute {
+			t.Errorf("the runs came at %v", starts)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestARestartEndsAWaitThatThePlatformAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		var log strings.Builder
+		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			if runs++; runs == 1 {
+				return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Hour, Err: errors.New("wait")}
+			}
+			<-ctx.Done()
+			return nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Receive(ctx) }()
+		synctest.Wait()
+		if err := s.Restart(channels.Account{Kind: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if runs != 2 {
+			t.Errorf("%d runs", runs)
+		}
+		cancel()
+		<-ended
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -22,6 +23,25 @@ import (
 type client struct {
 	base, token, setting string
 	wire                 *channels.Wire
+	ahead                *atomic.Int64 // how far Slack's clock is ahead of this machine's, as a time.Duration
+}
+
+// now is the time by Slack's clock, by which messages are named. Answers have it in whole seconds, so a smaller
+// difference does not count.
+func (c client) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+// note compares the clocks.
+func (c client) note(answer http.Header) {
+	const exact = 5 * time.Second
+	at, err := http.ParseTime(answer.Get("Date"))
+	if err != nil {
+		return
+	}
+	ahead := time.Until(at)
+	if ahead.Abs() < exact {
+		ahead = 0
+	}
+	c.ahead.Store(int64(ahead))
 }
 
 // args are the arguments of a request. A value that is no text is sent as JSON.
@@ -41,6 +61,12 @@ func (r *refusal) Error() string {
 func refusedFor(err error, codes ...string) bool {
 	r := (*refusal)(nil)
 	return errors.As(err, &r) && slices.Contains(codes, r.code)
+}
+
+// barred says whether Slack has refused a request for a reason that lies in what was asked for, and stays.
+func barred(err error) bool {
+	f := (*corebot.Failure)(nil)
+	return refusedFor(err, "missing_scope") || errors.As(err, &f) && f.Class == corebot.Permanent
 }
 
 var (
@@ -76,6 +102,7 @@ func (c client) call(ctx context.Context, method string, given args, into any) e
 	if err != nil {
 		return err
 	}
+	c.note(response.Header)
 	var a struct {
 		OK     *bool  `json:"ok"`
 		Error  string `json:"error"`

@@ -18,14 +18,21 @@ const (
 	overlap   = 10 * time.Minute // events come out of order, and Slack's retries late
 	threadAge = 48 * time.Hour   // how old the beginning of a thread can be whose replies are fetched
 	pageSize  = 200
-	maxPages  = 50 // of one channel or thread
 	maxPlaces = 1000
+	maxTries  = 3 // of a page for which Slack has an error of its own
 )
 
+// maxPages is how much of one channel or thread is fetched: its last 10,000 messages. Tests fetch less.
+var maxPages = 50
+
 // fill fetches what was said while nobody was connected, channel by channel. A crash in between fetches the same again:
-// what was stored is a duplicate then.
+// what was stored is a duplicate then. A channel that Slack does not give, or not whole, holds up no other: the log
+// says so, and the rest is stored.
+//
+// The new position is a time of the clock of Slack. A clock of this machine that was ahead would leave out what is said
+// until then.
 func (r *receiver) fill(ctx context.Context) error {
-	until := stamp(time.Now().Add(-time.Minute))
+	until := stamp(r.bot.now().Add(-time.Minute))
 	since := before(r.at.Since, overlap)
 	if later(r.at.Begin, since) {
 		since = r.at.Begin
@@ -64,7 +71,11 @@ type page struct {
 	} `json:"response_metadata"`
 }
 
-// pages fetches all pages of a list, and waits as long as Slack asks.
+// errMore says that a list has more pages than are fetched.
+var errMore = fmt.Errorf("%w: Slack has more pages of it", corebot.ErrTooLarge)
+
+// pages fetches the pages of a list, and waits as long as Slack asks. Its error is errMore behind the last page that it
+// fetches.
 func (c *Channel) pages(ctx context.Context, method string, ask args, each func(page) (more bool)) error {
 	for range maxPages {
 		var p page
@@ -77,26 +88,35 @@ func (c *Channel) pages(ctx context.Context, method string, ask args, each func(
 		}
 		ask["cursor"] = p.Meta.Next
 	}
-	return fmt.Errorf("%w: %s has more than %d pages", corebot.ErrTooLarge, method, maxPages)
+	return errMore
 }
 
-// patient makes a request again after a limit of the rate.
+// patient makes a request again after a limit of the rate, and some times after an error of Slack's own.
 func (c *Channel) patient(ctx context.Context, method string, ask args, into any) error {
-	for {
+	for tries := 1; ; tries++ {
 		err := func() error {
 			ctx, cancel := context.WithTimeout(ctx, 2*slack)
 			defer cancel()
 			return c.bot.call(ctx, method, ask, into)
 		}()
 		f := (*corebot.Failure)(nil)
-		if !errors.As(err, &f) || f.Class != corebot.RateLimited || f.RetryAfter <= 0 {
+		wait := time.Second
+		switch {
+		case errors.As(err, &f) && f.Class == corebot.RateLimited && f.RetryAfter > 0:
+			c.site.Log.Info().Str("method", method).Dur("wait_ms", f.RetryAfter).Msg("Slack asks to wait")
+			wait = f.RetryAfter
+		case !ofSlack(err) || tries >= maxTries:
 			return err
 		}
-		c.site.Log.Info().Str("method", method).Dur("wait_ms", f.RetryAfter).Msg("Slack asks to wait")
-		if backoff.Sleep(ctx, f.RetryAfter); ctx.Err() != nil {
+		if backoff.Sleep(ctx, wait); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
+}
+
+// ofSlack says whether Slack has answered that it failed by itself.
+func ofSlack(err error) bool {
+	return refusedFor(err, "internal_error", "fatal_error", "request_timeout")
 }
 
 // places are the channels and private chats in which the bot is.
@@ -110,6 +130,11 @@ func (r *receiver) places(ctx context.Context) (all []string, err error) {
 		}
 		return len(all) < maxPlaces
 	})
+	if len(all) >= maxPlaces || errors.Is(err, errMore) {
+		r.site.Log.Warn().Int("channels", len(all)).Msg("the bot is in more channels than are looked at after an " +
+			"outage: what was said meanwhile in the others is not fetched")
+		err = nil
+	}
 	return all, err
 }
 
@@ -132,11 +157,7 @@ func (r *receiver) fillChannel(ctx context.Context, channel, since string) error
 		}
 		return true
 	})
-	if refusedFor(err, "missing_scope", "not_in_channel", "channel_not_found") {
-		r.site.Log.Warn().Err(err).Str("channel_of_slack", channel).Msg("what was said meanwhile cannot be fetched")
-		return nil
-	}
-	if err != nil {
+	if err := r.partly(err, channel); err != nil {
 		return err
 	}
 	for _, root := range threads {
@@ -152,7 +173,7 @@ func (r *receiver) fillChannel(ctx context.Context, channel, since string) error
 			}
 			return true
 		})
-		if err != nil && !refusedFor(err, "thread_not_found") {
+		if err := r.partly(err, channel); err != nil {
 			return err
 		}
 	}
@@ -167,6 +188,20 @@ func (r *receiver) fillChannel(ctx context.Context, channel, since string) error
 		return nil
 	}
 	return r.give(ctx, batch)
+}
+
+// partly takes an error that only one channel or thread has: the log says what is missing of it. Any other error ends
+// the connection, and everything is fetched again.
+func (r *receiver) partly(err error, channel string) error {
+	switch log := r.site.Log.Warn().Err(err).Str("channel_of_slack", channel); {
+	case errors.Is(err, errMore):
+		log.Msg("more was said meanwhile than is fetched: the rest is left out")
+	case barred(err) || ofSlack(err):
+		log.Msg("what was said meanwhile cannot be fetched")
+	default:
+		return err
+	}
+	return nil
 }
 
 // padded is a name by which messages sort as they were said.

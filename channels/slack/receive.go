@@ -41,13 +41,13 @@ func (p position) String() string {
 func stamp(t time.Time) string { return fmt.Sprintf("%d.%06d", t.Unix(), t.Nanosecond()/1000) }
 
 // positionOf reads the stored position. A position is one of this bot only; another begins anew.
-func positionOf(me self, cursor corebot.Cursor) (p position, stored bool) {
+func positionOf(me self, cursor corebot.Cursor, now time.Time) (p position, stored bool) {
 	if json.Unmarshal([]byte(cursor.Position), &p) == nil && p.Team == me.team && p.User == me.id &&
 		isStamp(p.Begin) && isStamp(p.Since) {
 		return p, true
 	}
-	now := stamp(time.Now())
-	return position{me.team, me.id, now, now}, false
+	begin := stamp(now)
+	return position{me.team, me.id, begin, begin}, false
 }
 
 // Run receives until ctx ends. A connection that Slack ends to make a new one is made again at once; one that breaks is
@@ -208,7 +208,7 @@ type receiver struct {
 
 // begin stores where the account begins, or fetches what came while it was not connected.
 func (r *receiver) begin(ctx context.Context) error {
-	at, stored := positionOf(r.me, r.cursor)
+	at, stored := positionOf(r.me, r.cursor, r.bot.now())
 	r.at = at
 	if !stored {
 		return r.give(ctx, nil)
@@ -243,11 +243,11 @@ func (r *receiver) take(ctx context.Context, all []envelope) error {
 	return nil
 }
 
-// reached moves the position to the time of a message. A time ahead of this machine does not count: with it the next
+// reached moves the position to the time of a message. A time ahead of Slack's clock does not count: with it the next
 // fetch would leave out others.
 func (r *receiver) reached(in channels.Incoming) {
 	ts := in.ID
-	if isStamp(ts) && later(ts, r.at.Since) && sentAt(ts).Before(time.Now().Add(time.Minute)) {
+	if isStamp(ts) && later(ts, r.at.Since) && sentAt(ts).Before(r.bot.now().Add(time.Minute)) {
 		r.at.Since = ts
 	}
 }

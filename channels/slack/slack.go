@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -100,8 +101,9 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	if err != nil {
 		return nil, err
 	}
+	ahead := new(atomic.Int64)
 	open := func(token, setting string) client {
-		return client{base, token, setting, channels.NewWire("Slack", "channels.slack.ACCOUNT.api_url", token)}
+		return client{base, token, setting, channels.NewWire("Slack", "channels.slack.ACCOUNT.api_url", token), ahead}
 	}
 	return &Channel{
 		bot: open(s.Token, "token"), app: open(s.AppToken, "app_token"), local: loopback(u.Hostname()), site: site,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -36,6 +37,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.Header().Set("Date", time.Now().Add(-s.behind).UTC().Format(http.TimeFormat))
 	call := Call{method, r.Form.Get("channel"), r.Form.Get("text")}
 	var f Fault
 	if s.faults != nil {

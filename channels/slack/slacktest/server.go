@@ -77,6 +77,7 @@ type Server struct {
 	sockets    map[*socket]struct{}
 	envelopes  int
 	clock      int64
+	behind     time.Duration
 	complaints []string
 	faults     func(Call) Fault
 	refuse     int
@@ -131,6 +132,9 @@ func (s *Server) Refuse(n int)              { s.set(func() { s.refuse = n }) }
 func (s *Server) Revoke()                   { s.set(func() { s.revoked = true }) }
 func (s *Server) Twice()                    { s.set(func() { s.twice = true }) }
 
+// Behind has the clock of the workspace be behind that of this machine.
+func (s *Server) Behind(d time.Duration) { s.set(func() { s.behind = d }) }
+
 // Call has somebody known by a name. Open makes a channel in which the app is.
 func (s *Server) Call(user, name string) { s.set(func() { s.names[user] = name }) }
 func (s *Server) Open(channel string)    { s.set(func() { s.rooms[channel] = nil }) }
@@ -150,7 +154,7 @@ func (s *Server) Silence(silent bool) {
 
 // stamp names a new message.
 func (s *Server) stamp() string {
-	s.clock = max(s.clock+1, time.Now().UnixMicro())
+	s.clock = max(s.clock+1, time.Now().Add(-s.behind).UnixMicro())
 	return fmt.Sprintf("%d.%06d", s.clock/1_000_000, s.clock%1_000_000)
 }
 

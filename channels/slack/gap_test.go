@@ -1,0 +1,85 @@
+package slack_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest"
+	"github.com/corebot/corebot/channels/slack"
+	"github.com/corebot/corebot/channels/slack/slacktest"
+)
+
+// reconnect has an app begin and go away, and gives the app with its door, to be started again.
+func reconnect(t *testing.T, s *slacktest.Server) *running {
+	t.Helper()
+	r := &running{s, t, open(t, s), &channeltest.Door{}, nil}
+	stop := r.start()
+	r.until("the app is connected", func() bool { return s.Connected() && r.door.Position() != "" })
+	stop()
+	r.channel = open(t, s)
+	return r
+}
+
+func (r *running) has(text string) bool {
+	return slices.ContainsFunc(r.door.Got(), func(in channels.Incoming) bool { return in.Text() == text })
+}
+
+func TestAChannelOfWhichTooMuchWasSaidMakesNoChatDeaf(t *testing.T) {
+	s := platform(t)
+	r := reconnect(t, s)
+	for i := range slack.MaxFetched + 5 {
+		s.Say(slacktest.Said{Channel: slacktest.Room, Text: fmt.Sprint("alert ", i)})
+	}
+	s.Say(slacktest.Said{Text: "in private"})
+	r.start()
+	r.until("what was said elsewhere came", func() bool { return r.has("in private") })
+	s.Say(slacktest.Said{Text: "live"})
+	r.until("what is said now comes", func() bool { return r.has("live") })
+	if newest := fmt.Sprint("alert ", slack.MaxFetched+4); !r.has(newest) || r.has("alert 0") {
+		t.Errorf("the oldest of too many came, or the newest, %q, did not", newest)
+	}
+}
+
+func TestAChannelThatSlackDoesNotGiveMakesNoChatDeaf(t *testing.T) {
+	for _, code := range []string{
+		"ekm_access_denied", "no_permission", "access_denied", "team_access_not_granted", "missing_scope", "a new code",
+		"internal_error",
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			s := platform(t)
+			r := reconnect(t, s)
+			s.Say(slacktest.Said{Text: "in private"})
+			tries := 0
+			s.Faults(func(c slacktest.Call) slacktest.Fault {
+				if c.Method == "conversations.history" && c.Channel == slacktest.Room {
+					tries++
+					return slacktest.Fault{Error: code}
+				}
+				return slacktest.Fault{}
+			})
+			r.start()
+			r.until("what was said elsewhere came", func() bool { return r.has("in private") })
+			if want := map[bool]int{true: 3, false: 1}[code == "internal_error"]; tries > want {
+				t.Errorf("Slack was asked %d times", tries)
+			}
+		})
+	}
+}
+
+func TestAClockThatWasAheadLosesNothing(t *testing.T) {
+	s := platform(t)
+	s.Behind(2 * time.Hour) // by this machine's clock, which is ahead
+	r := reconnect(t, s)
+	stop := r.start() // it fetches, and stores up to where
+	s.Say(slacktest.Said{Text: "before"})
+	r.until("the first message came", func() bool { return r.has("before") })
+	stop()
+	s.Say(slacktest.Said{Text: "while away"})
+	r.channel = open(t, s)
+	r.start()
+	r.until("what was said while it was away came", func() bool { return r.has("while away") })
+}
