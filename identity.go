@@ -24,6 +24,7 @@ type Principal struct {
 // String spells a principal as channel:account:id, escaped as in [Key.String].
 func (p Principal) String() string {
 	var b strings.Builder
+	b.Grow(len(p.Channel) + len(p.Account) + len(p.ID) + 2)
 	escapeField(&b, p.Channel)
 	b.WriteByte(':')
 	escapeField(&b, p.Account)
@@ -80,8 +81,11 @@ func (p Principal) Label() string {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(p.String()))
-	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:labelLetters])
+	return "u-" + labels.EncodeToString(sum[:(labelLetters*5+7)/8])[:labelLetters]
 }
+
+// labels is the standard encoding, in small letters.
+var labels = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 
 // labelLetters are letters of five bits each: to find an id with the label of another takes some 2^50 attempts.
 const labelLetters = 10

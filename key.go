@@ -143,7 +143,12 @@ func plainByte(c byte) bool {
 }
 
 func escapeField(b *strings.Builder, s string) {
-	for i := range len(s) {
+	plain := 0 // most fields have no byte that is escaped
+	for plain < len(s) && plainByte(s[plain]) {
+		plain++
+	}
+	b.WriteString(s[:plain])
+	for i := plain; i < len(s); i++ {
 		if c := s[i]; plainByte(c) {
 			b.WriteByte(c)
 		} else {

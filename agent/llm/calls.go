@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/corebot/corebot"
 )
@@ -82,7 +83,7 @@ func SchemaOf(t Tool) json.RawMessage {
 func CompleteUsage(u corebot.Usage, t Tokenizer, r Request, a corebot.Answer, thought string) corebot.Usage {
 	u.InputTokens, u.OutputTokens = max(0, u.InputTokens), max(0, u.OutputTokens)
 	if learner, ok := t.(Learner); ok && u.InputTokens > 0 && !hasParts(r) && learner.Due() {
-		learner.Learn(countRequest(Estimate{}, r), int(u.InputTokens))
+		learner.Learn(estimateRequest(r), int(u.InputTokens))
 	}
 	if u.InputTokens == 0 {
 		u.InputTokens, u.Estimated = int64(countRequest(t, r)), true
@@ -104,14 +105,46 @@ func hasParts(r Request) bool {
 const frameTokens = 4
 
 func countRequest(t Tokenizer, r Request) int {
+	return countMessages(t, r.Messages) + countTools(t, r.Tools)
+}
+
+func countMessages(t Tokenizer, messages []Message) int {
 	n := 0
-	for _, m := range r.Messages {
+	for _, m := range messages {
 		n += frameTokens + t.Count(m.About) + t.Count(m.Text) + countCalls(t, m.Calls)
 	}
-	for _, tool := range r.Tools {
+	return n
+}
+
+func countTools(t Tokenizer, tools []Tool) int {
+	n := 0
+	for _, tool := range tools {
 		n += frameTokens + t.Count(tool.Name) + t.Count(tool.Description) + t.Count(string(tool.Schema))
 	}
 	return n
+}
+
+// estimatedTools are the tools that were estimated last: most turns offer the same.
+var estimatedTools atomic.Pointer[toolsEstimate]
+
+type toolsEstimate struct {
+	of     []Tool
+	tokens int
+}
+
+// estimateRequest is what [Estimate] counts of a request.
+func estimateRequest(r Request) int {
+	last := estimatedTools.Load()
+	if last == nil || !slices.EqualFunc(last.of, r.Tools, Tool.equal) {
+		last = &toolsEstimate{slices.Clone(r.Tools), countTools(Estimate{}, r.Tools)}
+		estimatedTools.Store(last)
+	}
+	return countMessages(Estimate{}, r.Messages) + last.tokens
+}
+
+// equal says whether two tools are the same for a model. It is fast for the same texts in memory.
+func (t Tool) equal(o Tool) bool {
+	return t.Name == o.Name && t.Description == o.Description && bytes.Equal(t.Schema, o.Schema)
 }
 
 func countCalls(t Tokenizer, calls []corebot.ToolCall) int {

@@ -87,3 +87,28 @@ func TestALearnerIsToldWhatTheProviderCounted(t *testing.T) {
 		t.Errorf("learned %d for text of a request with an image", l.reported)
 	}
 }
+
+func TestALearnerIsToldOfTheToolsOfItsOwnRequest(t *testing.T) {
+	schema := func(more string) json.RawMessage { return json.RawMessage(`{"type":"object"` + more + `}`) }
+	clock := llm.Tool{Name: "clock", Description: "tells the time", Schema: schema("")}
+	renamed, described, other := clock, clock, clock
+	renamed.Name, described.Description = "the clock of the tower", "tells the time, in whatever zone it is asked for"
+	other.Schema = schema(`,"properties":{"zone":{"type":"string"}}`)
+	estimated := func(tools ...llm.Tool) int {
+		l := &learner{}
+		llm.CompleteUsage(corebot.Usage{InputTokens: 40}, l, llm.Request{Tools: tools}, corebot.Answer{Text: "hi"}, "")
+		return l.estimated
+	}
+	one := estimated(clock)
+	for name, tools := range map[string][]llm.Tool{
+		"none": nil, "two": {clock, clock}, "renamed": {renamed}, "described": {described},
+		"of another schema": {other},
+	} {
+		if estimated(tools...) == one {
+			t.Errorf("%s: the estimate is that of the request before", name)
+		}
+		if again := estimated(clock); again != one {
+			t.Errorf("after %s: the estimate is %d, want %d", name, again, one)
+		}
+	}
+}

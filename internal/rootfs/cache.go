@@ -139,6 +139,9 @@ func (r *Root) Missing(path string) bool {
 	if !clean(path) {
 		return false
 	}
+	if r.absent(path) {
+		return true
+	}
 	for i := range len(path) {
 		if path[i] != '/' {
 			continue

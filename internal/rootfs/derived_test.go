@@ -66,14 +66,16 @@ func TestAMissingFileIsMissingAsIfItWereRead(t *testing.T) {
 func TestOnlyWhatIsNotThereIsMissing(t *testing.T) {
 	c, path := newCache(t)
 	dir := filepath.Dir(path)
-	err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.Symlink("gone", filepath.Join(dir, "link")))
+	err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.Symlink("gone", filepath.Join(dir, "link")),
+		os.Symlink("sub", filepath.Join(dir, "linked")), os.Symlink(dir, filepath.Join(dir, "sub", "up")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, path, "text")
 	for name, want := range map[string]bool{
 		"a.txt": false, "b.txt": true, "sub": false, "sub/b.txt": true, "sub/gone/b.txt": true, "gone/b.txt": true,
-		"link": false, "link/b.txt": false, "a.txt/b": false, "../b.txt": false, "./b.txt": false, "": false,
+		"link": false, "link/b.txt": false, "linked/b.txt": false, "sub/up/b.txt": false,
+		"a.txt/b": false, "../b.txt": false, "./b.txt": false, "": false,
 	} {
 		if got := c.root.Missing(name); got != want {
 			t.Errorf("%q is missing: %v, want %v", name, got, want)
