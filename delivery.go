@@ -171,6 +171,15 @@ type Cursor struct {
 // To is the cursor behind a batch that was received behind c.
 func (c Cursor) To(position string) Cursor { return Cursor{Position: position, Moves: c.Moves} }
 
+// Draft is an answer that a chat sees grow: a message of the platform that is edited until the answer takes its place.
+// A conversation has one at most.
+type Draft struct {
+	Key     Key
+	Answers string // the id of the message that is being answered
+	Shown   string // the platform's id of the message that shows the draft
+	Reply   string // the id of the outbound message that takes its place; empty: none does yet
+}
+
 // Bounds of a [Batch].
 const (
 	MaxBatch  = 256     // messages

@@ -24,6 +24,7 @@
 //   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. A crash, a
 //     lost lease or the end of its slot can cut a send off. A platform that can be asked is asked before the next try:
 //     see [Reconciler]. With neither, the message may have been sent: it is counted, and OnAmbiguous decides.
+//   - An answer can grow in one message of the platform, and is shown once all the same: see [Editor].
 //   - A long message arrives whole. The journal has the bytes that were sent, so that another limit on a part's size
 //     changes nothing.
 //   - Channels come back. The supervisor runs a channel again when it fails, with backoff, and when its connection is

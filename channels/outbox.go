@@ -51,6 +51,7 @@ type Outbox struct {
 	ambiguous   *prometheus.CounterVec
 	reconciled  *prometheus.CounterVec
 	underWay    *prometheus.GaugeVec
+	drafts      drafts
 	claimed     watchdog.Steps[corebot.Lease] // that a worker has begun and not handed over
 	sending     watchdog.Steps[corebot.Lease] // calls of Send
 }
@@ -253,6 +254,9 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 		return
 	}
 	r.doubts.settled(d, outcome)
+	if r.drafts.store != nil && outcome.Verb == corebot.Done {
+		r.drafts.settled(context.WithoutCancel(ctx), d.Message)
+	}
 	switch outcome.Verb {
 	case corebot.Dead:
 		log.Error().Str("reason", outcome.Reason).Str("error",

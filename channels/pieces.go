@@ -80,6 +80,11 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	text, end := extent(whole, channel)
 	resumed, _ := resumeAt(d, channel)
 	doubt := r.doubts.about(d, time.Now())
+	place, done, err := r.placeOf(kept, channel, whole, resumed)
+	defer done()
+	if err != nil {
+		return nil, err
+	}
 	for from, n := resumed, len(d.Journal); ; n++ {
 		if from > resumed && ctx.Err() != nil {
 			return nil, corebot.ErrShutdown
@@ -87,7 +92,8 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		piece, to := whole.next(from, text, end, limit)
 		step := corebot.Step{Position: n, Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
 		fault.Point("send", "before")
-		receipt, err := r.sendOne(kept, d, channel, s, piece, from == resumed && doubt)
+		receipt, err := r.sendFirst(kept, d, channel, s, piece, place, from == resumed && doubt)
+		place = ""
 		if shown := len(piece.Text()); shown == 0 && err != nil {
 			to = from
 		} else if reached := receipt.reached(piece.Text(), err); reached < shown {
@@ -114,10 +120,10 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 }
 
 // sendOne sends a piece. In the place of a file that the platform refuses for good, it sends a text that says why.
-func (r *run) sendOne(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, doubt bool) (
-	Receipt, error,
-) {
-	receipt, err := r.sendPiece(kept, d, c, s, o, doubt)
+func (r *run) sendOne(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, place string,
+	doubt bool,
+) (Receipt, error) {
+	receipt, err := r.sendPiece(kept, d, c, s, o, place, doubt)
 	p, is := o.File()
 	f := (*corebot.Failure)(nil)
 	if !is || !errors.As(err, &f) || f.Class != corebot.Permanent || errors.Is(err, ErrMayBeShown) {
@@ -128,7 +134,7 @@ func (r *run) sendOne(kept context.Context, d corebot.Delivery, c Channel, s *se
 	o.IdempotencyKey += "/named"
 	o.Kind = corebot.KindNotice // which is shown as it is
 	o.Parts, o.Before = corebot.TextPart(Named(p, "could not be sent here: "+runes.Head(f.Err.Error(), maxWhy))), ""
-	if receipt, err := r.sendPiece(kept, d, c, s, o, doubt); err != nil {
+	if receipt, err := r.sendPiece(kept, d, c, s, o, "", doubt); err != nil {
 		return Receipt{}, err
 	} else {
 		return Receipt{IDs: receipt.IDs}, nil
@@ -143,9 +149,11 @@ const maxWhy = 500
 
 // sendPiece gives one Send its slot, and asks first whether a piece in doubt is shown. It turns a panic of
 // a channel into this message's failure: the process must not die of it again and again.
-func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, doubt bool) (
-	receipt Receipt, err error,
-) {
+//
+// In the place of a draft the piece is an edit. That shows nothing twice, so it is neither asked about nor ambiguous.
+func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, place string,
+	doubt bool,
+) (receipt Receipt, err error) {
 	least := time.Duration(0)
 	if _, is := o.File(); is {
 		least = fileSlot
@@ -161,12 +169,19 @@ func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if doubt {
+	if place != "" {
+		defer func() {
+			if errors.Is(err, ErrMayBeShown) {
+				err = again(errors.New(err.Error()))
+			}
+		}()
+	}
+	if doubt && place == "" {
 		if receipt, shown, err := r.delivered(ctx, d, c, o); shown || err != nil {
 			return receipt, err
 		}
 	}
-	if receipt, err = c.Send(ctx, o); err == nil {
+	if receipt, err = r.showIn(ctx, c, place, o); err == nil {
 		return receipt, nil
 	}
 	f := (*corebot.Failure)(nil)

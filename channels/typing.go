@@ -2,11 +2,15 @@ package channels
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -21,6 +25,11 @@ const (
 // Turns tells of the turns that begin and end.
 type Turns interface {
 	WatchTurns() (events <-chan live.Event, stop func())
+}
+
+// Answers tells of the turns that begin and end, and of their texts.
+type Answers interface {
+	WatchAnswers() (events <-chan live.Event, stop func())
 }
 
 // Type shows in the chats of each [Typer] that an answer is being made, until ctx ends. Of turns that nobody in the
@@ -92,4 +101,240 @@ func (s *Supervisor) show(ctx context.Context, w *watched, k corebot.Key) {
 		}
 		timer.Reset(max(again, time.Second))
 	}
+}
+
+// growing is an answer that is being made.
+type growing struct {
+	key     corebot.Key
+	message string // that is answered
+	more    chan struct{}
+	end     context.CancelFunc
+
+	mu   sync.Mutex
+	text strings.Builder
+	seen int  // bytes of the text that are not shown again without more behind them
+	over bool // its reply is sent
+}
+
+// overtaken notes that a message is sent into the chat. The answer gets no draft behind its own reply, nor behind the
+// notice of its end: only if more of it comes.
+func (g *growing) overtaken(o Outbound) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = g.text.Len()
+	g.over = g.over || o.Kind == corebot.KindReply && slices.Contains(o.Answers(), g.message)
+}
+
+func (g *growing) add(text string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.text.Len() < draftBytes {
+		g.text.WriteString(text)
+	}
+	select {
+	case g.more <- struct{}{}:
+	default:
+	}
+}
+
+func (g *growing) reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.text.Reset()
+	g.seen = 0
+}
+
+// now is the text so far; empty: there is nothing to show.
+func (g *growing) now() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	text := g.text.String()
+	if g.over || len(text) <= g.seen || strings.TrimSpace(text) == "" {
+		return ""
+	}
+	return text
+}
+
+// Draft shows answers while they grow, in the chats of each [Editor], until ctx ends. Of turns that nobody in the chat
+// asked for it shows nothing.
+func (s *Supervisor) Draft(ctx context.Context, answers Answers) error {
+	editors := map[Account]*watched{}
+	for _, e := range s.entries {
+		if _, edits := e.Channel.(Editor); edits {
+			editors[e.Account] = e
+		}
+	}
+	if len(editors) == 0 || s.outbox.drafts.store == nil {
+		<-ctx.Done()
+		return nil
+	}
+	events, stop := answers.WatchAnswers()
+	defer stop()
+	var showing sync.WaitGroup
+	defer showing.Wait()
+	all := map[corebot.Key]*growing{}
+	for {
+		var e live.Event
+		select {
+		case <-ctx.Done():
+			return nil
+		case e = <-events:
+		}
+		g := all[e.Key]
+		switch {
+		case e.Kind == live.Text && g != nil:
+			g.add(e.Text)
+		case e.Kind == live.TextReset && g != nil:
+			g.reset()
+		case e.Kind != live.TurnStarted && e.Kind != live.TurnEnded:
+			continue
+		case g != nil:
+			g.end()
+			delete(all, e.Key)
+		}
+		w := editors[AccountOf(e.Key)]
+		if e.Kind != live.TurnStarted || w == nil || len(all) >= mostDrafts ||
+			strings.HasPrefix(e.MessageID, corebot.OwnIDs) {
+			continue
+		}
+		if every := w.Channel.(Editor).DraftEvery(e.Key); every > 0 {
+			shown, end := context.WithTimeout(ctx, typingMost)
+			g := &growing{key: e.Key, message: e.MessageID, more: make(chan struct{}, 1), end: end}
+			all[e.Key] = g
+			showing.Go(func() {
+				defer end()
+				defer s.outbox.drafts.begins(g)()
+				s.outbox.drafts.grow(shown, w, g, every)
+			})
+		}
+	}
+}
+
+// begins notes that an answer is being made, until it ends.
+func (x *drafts) begins(g *growing) (ends func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.made == nil {
+		x.made = map[corebot.Key]*growing{}
+	}
+	x.made[g.key] = g
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.made[g.key] == g {
+			delete(x.made, g.key)
+		}
+	}
+}
+
+// grow edits the draft of an answer until the answer is made. The edits become rarer, the longer it takes.
+func (x *drafts) grow(ctx context.Context, w *watched, g *growing, every time.Duration) {
+	shown := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.more:
+		}
+		if !pause(ctx, every) { // an answer that is made within that time has no draft
+			return
+		}
+		if !w.gate.opens(g.key.Chat, time.Now()).IsZero() || x.resting(g.key) {
+			return
+		}
+		text, err := x.show(ctx, w.Channel, g, shown)
+		if err != nil {
+			w.gate.refused(g.key.Chat, err, time.Now())
+			x.refused(g.key, err)
+			return
+		}
+		if text != shown {
+			shown, every = text, min(every+every/4, max(every, draftRarely))
+		}
+	}
+}
+
+func (x *drafts) resting(k corebot.Key) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.rest.has(k, time.Now())
+}
+
+// refused notes that an edit was not shown.
+func (x *drafts) refused(k corebot.Key, err error) {
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class == corebot.RateLimited {
+		x.mu.Lock()
+		x.rest.note(k, time.Now())
+		x.mu.Unlock()
+	}
+	x.log.Debug().Err(err).Str("chat", k.String()).Msg("the answer is not shown while it grows")
+}
+
+// show has the draft of an answer show what there is of it, if that is more than it has shown. A request that was begun
+// ends by itself: its message could otherwise change behind the reply.
+func (x *drafts) show(ctx context.Context, c Channel, g *growing, shown string) (text string, err error) {
+	d, err := x.of(ctx, g.key)
+	if err != nil {
+		return shown, err
+	}
+	defer x.release(d)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	text = g.now() // when nobody else has the draft: the reply can have been sent meanwhile
+	switch {
+	case text == "" || text == shown || ctx.Err() != nil:
+		return shown, nil
+	case d.unsure || d.Reply != "":
+		return shown, errors.New("the draft waits for a reply")
+	}
+	e := c.(Editor)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftCall)
+	defer cancel()
+	o := Outbound{
+		ID: "draft/" + g.message, Key: g.key, Kind: corebot.KindReply, InReplyTo: g.message, CreatedAt: time.Now(),
+	}
+	o.IdempotencyKey = fmt.Sprintf("%s/%d", o.ID, o.CreatedAt.UnixMilli())
+	if d.Shown != "" && d.Answers != g.message { // whose turn has ended without a reply
+		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
+			return shown, err
+		}
+		d.Draft = corebot.Draft{Key: g.key}
+	}
+	if d.Shown == "" {
+		if err := x.begin(ctx, c, d, o); err != nil {
+			return shown, err
+		}
+	}
+	o.Parts = corebot.TextPart(text)
+	_, err = e.Edit(ctx, d.Shown, o)
+	d.unsure = errors.Is(err, ErrMayBeShown) || ctx.Err() != nil
+	if errors.Is(err, ErrGone) {
+		x.forget(ctx, d)
+	}
+	fault.Point("draft", "edited")
+	return text, err
+}
+
+// begin shows an empty draft, and stores which message of the platform it is.
+func (x *drafts) begin(ctx context.Context, c Channel, d *draft, o Outbound) error {
+	o.Parts = corebot.TextPart(draftText)
+	receipt, err := c.Send(ctx, o)
+	if err != nil {
+		return err
+	}
+	if len(receipt.IDs) == 0 {
+		return errors.New("the platform gives a draft no id")
+	}
+	fault.Point("draft", "shown")
+	made := corebot.Draft{Key: d.Key, Answers: o.InReplyTo, Shown: receipt.IDs[0]}
+	if err := x.store.Put(ctx, made); err != nil {
+		_ = c.(Editor).Erase(ctx, d.Key, made.Shown) // nobody would find it again
+		return err
+	}
+	d.Draft = made
+	fault.Point("draft", "stored")
+	return nil
 }

@@ -464,6 +464,7 @@ func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten)
 			args []any
 		}{
 			{forgetNotices, keyArgs(e.key)},
+			{dropDraft, keyArgs(e.key)},
 			{forgetCharges, []any{e.spelled}},
 			{forgetReplays, []any{e.key.Chat}},
 			{forgetAnswers, nil},

@@ -275,7 +275,7 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 
 // The author of a new table says here what a deleted chat leaves in it.
 func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
-	emptied := strings.Fields(`api_keys approval_rules approvals attached_files audit_events chats dead_notices
+	emptied := strings.Fields(`api_keys approval_rules approvals attached_files audit_events chats dead_notices drafts
 		execution_steps fact_owners fact_words facts file_charges forks
 		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
 		links summaries task_runs tasks usage_days vectors waits`)

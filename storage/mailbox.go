@@ -272,3 +272,48 @@ func (db *DB) askAgentTx(t *tx, asks *asking, e corebot.AskAgent) error {
 	}
 	return r.Err
 }
+
+// Drafts stores which messages of platforms show answers that grow.
+type Drafts struct{ db *DB }
+
+// NewDrafts is the drafts of a database.
+func NewDrafts(db *DB) *Drafts { return &Drafts{db} }
+
+var (
+	allDrafts = &query{`SELECT agent, channel, account, chat, thread, answers, shown, reply FROM drafts`}
+	putDraft  = &query{`INSERT INTO drafts (agent, channel, account, chat, thread, answers, shown, reply)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, channel, account, chat, thread) DO UPDATE SET
+		answers = excluded.answers, shown = excluded.shown, reply = excluded.reply`}
+	dropDraft = &query{`DELETE FROM drafts WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+)
+
+// All gives every draft: those of turns that run, and those that a crash has left.
+func (d *Drafts) All(ctx context.Context) (all []corebot.Draft, err error) {
+	err = d.db.reader.each(ctx, allDrafts, func(s scanner) error {
+		var f corebot.Draft
+		err := s.Scan(&f.Key.Agent, &f.Key.Channel, &f.Key.Account, &f.Key.Chat, &f.Key.Thread, &f.Answers, &f.Shown,
+			&f.Reply)
+		all = append(all, f)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the drafts: %w", err)
+	}
+	return all, nil
+}
+
+// Put stores the draft of a conversation, in the place of an earlier one.
+func (d *Drafts) Put(ctx context.Context, f corebot.Draft) error {
+	return d.db.write(ctx, "draft.put", func(t *tx) error {
+		_, err := t.exec(putDraft, append(keyArgs(f.Key), f.Answers, f.Shown, f.Reply)...)
+		return err
+	})
+}
+
+// Drop forgets the draft of a conversation.
+func (d *Drafts) Drop(ctx context.Context, k corebot.Key) error {
+	return d.db.write(ctx, "draft.drop", func(t *tx) error {
+		_, err := t.exec(dropDraft, keyArgs(k)...)
+		return err
+	})
+}

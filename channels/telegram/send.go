@@ -36,8 +36,63 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	if p, is := o.File(); is {
 		return c.sendFile(ctx, o, args, p)
 	}
-	args["link_preview_options"] = map[string]any{"is_disabled": true} // nobody but the reader opens its links
 	answers(o, args)
+	return c.showPiece(ctx, "sendMessage", o, args)
+}
+
+// Edit implements [channels.Editor].
+func (c *Channel) Edit(ctx context.Context, id string, o channels.Outbound) (channels.Receipt, error) {
+	args, err := shownAs(o.Key, id)
+	if err != nil {
+		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
+	}
+	receipt, err := c.showPiece(ctx, "editMessageText", o, args)
+	for _, words := range []string{"message to edit not found", "message can't be edited", "message_id_invalid"} {
+		if refusedFor(err, words) {
+			err = fmt.Errorf("%w: %w", channels.ErrGone, err)
+		}
+	}
+	return receipt, err
+}
+
+// Erase implements [channels.Editor].
+func (c *Channel) Erase(ctx context.Context, k corebot.Key, id string) error {
+	args, err := shownAs(k, id)
+	if err != nil {
+		return err
+	}
+	if _, err = call[bool](ctx, &c.client, "deleteMessage", args); refusedFor(err, "message to delete not found") {
+		return nil
+	}
+	return err
+}
+
+// groupEvery is how rarely a draft is edited in a group. The platform takes 20 messages a minute there.
+const groupEvery = 6 * time.Second
+
+// DraftEvery implements [channels.Editor].
+func (c *Channel) DraftEvery(k corebot.Key) time.Duration {
+	if c.stream > 0 && strings.HasPrefix(k.Chat, "-") {
+		return max(c.stream, groupEvery)
+	}
+	return c.stream
+}
+
+// shownAs are the arguments that name a message of the bot.
+func shownAs(k corebot.Key, id string) (map[string]any, error) {
+	k.Thread = "" // a message is known by its chat
+	args, err := addressed(k)
+	if err == nil {
+		args["message_id"], err = parseID(id)
+	}
+	return args, err
+}
+
+// showPiece shows the beginning of a text by a method.
+func (c *Channel) showPiece(ctx context.Context, method string, o channels.Outbound, args map[string]any) (
+	channels.Receipt, error,
+) {
+	args["link_preview_options"] = map[string]any{"is_disabled": true} // nobody but the reader opens its links
 	whole := o.Before + o.Text()
 	document := markup.Plain(whole)
 	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
@@ -50,12 +105,12 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 				args["reply_markup"] = map[string]any{"inline_keyboard": rows}
 			}
 		}
-		id, err := c.show(ctx, args, spans)
+		id, err := c.show(ctx, method, args, spans)
 		if limit > minUnits && refusedFor(err, "message is too long") {
 			delete(args, "reply_markup")
 			continue
 		}
-		if err != nil {
+		if err != nil && !refusedFor(err, "message is not modified") { // which an edit that is made again is not
 			return channels.Receipt{}, err
 		}
 		receipt := channels.Receipt{Reached: to - len(o.Before)}
@@ -77,26 +132,28 @@ func answers(o channels.Outbound, args map[string]any) {
 var looks = markup.HTML{Bold: "b", Italic: "i", Struck: "s"}
 
 // show sends styled text. Text whose markup is refused goes as it is.
-func (c *Channel) show(ctx context.Context, args map[string]any, spans []markup.Span) (id int64, err error) {
+func (c *Channel) show(ctx context.Context, method string, args map[string]any, spans []markup.Span) (
+	id int64, err error,
+) {
 	if len(spans) == 0 { // nothing is left but white space
 		return 0, nil
 	}
 	args["text"], args["parse_mode"] = looks.Write(spans), "HTML"
-	if id, err = c.post(ctx, args); err == nil {
+	if id, err = c.post(ctx, method, args); err == nil {
 		return id, nil
 	}
 	if refusedFor(err, "can't parse entities") {
 		c.site.Log.Warn().Err(err).Msg("the platform refuses the markup of a piece, which is sent as plain text")
 		args["text"] = markup.Text(spans)
 		delete(args, "parse_mode")
-		return c.post(ctx, args)
+		return c.post(ctx, method, args)
 	}
 	return 0, err
 }
 
-// post sends a message. A group that was made a supergroup has another id since: the platform says which.
-func (c *Channel) post(ctx context.Context, args map[string]any) (int64, error) {
-	return c.migrating(args, func() (sent, error) { return call[sent](ctx, &c.client, "sendMessage", args) })
+// post sends or edits a message. A group that was made a supergroup has another id since: the platform says which.
+func (c *Channel) post(ctx context.Context, method string, args map[string]any) (int64, error) {
+	return c.migrating(args, func() (sent, error) { return call[sent](ctx, &c.client, method, args) })
 }
 
 type sent struct {

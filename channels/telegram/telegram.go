@@ -20,6 +20,7 @@ type Settings struct {
 	Token  string        `mapstructure:"token" secret:"yes" doc:"the token of the bot, as @BotFather gave it"`
 	APIURL string        `mapstructure:"api_url" doc:"where the Bot API is: Telegram's own, or a server of yours"`
 	Poll   time.Duration `mapstructure:"poll" min:"1s" doc:"how long Telegram holds an empty poll; at most 50s"`
+	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow; the time between edits"`
 
 	Webhook     string `mapstructure:"webhook_url" doc:"the public address Telegram posts to; empty: Corebot polls"`
 	WebhookAddr string `mapstructure:"webhook_addr" doc:"where Corebot listens for what a proxy passes on from there"`
@@ -74,6 +75,7 @@ type Channel struct {
 	client client
 	poll   time.Duration
 	hook   hook
+	stream time.Duration // between two edits of a draft; zero: there are no drafts
 	site   channels.Site
 	id     int64 // of the bot
 }
@@ -83,6 +85,7 @@ var (
 	_ channels.Checker  = (*Channel)(nil)
 	_ channels.Typer    = (*Channel)(nil)
 	_ channels.Buttons  = (*Channel)(nil)
+	_ channels.Editor   = (*Channel)(nil)
 )
 
 // New makes the channel of an account. It connects to nothing.
@@ -96,7 +99,7 @@ func New(s Settings, site channels.Site) (_ channels.Channel, err error) {
 			files: strings.TrimRight(s.APIURL, "/") + "/file/bot" + s.Token + "/",
 			wire:  channels.NewWire("the Bot API", "channels.telegram.ACCOUNT.api_url", s.Token),
 		},
-		poll: s.Poll, site: site,
+		poll: s.Poll, stream: s.Stream, site: site,
 	}
 	if c.hook, err = hookOf(s); err != nil {
 		return nil, err

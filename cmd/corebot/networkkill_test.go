@@ -37,6 +37,7 @@ type network struct {
 	// forgets says that the platform keeps nothing for an account that is not there. People write when the account is
 	// there. A message is lost if the program dies before it has stored it, as if nobody had said it.
 	forgets bool
+	streams bool // answers are made slowly, and are shown while they grow
 	open    func(t *testing.T, chats int) networkPlatform
 }
 
@@ -134,12 +135,19 @@ func (b *besieged) writeOn() {
 	}
 }
 
+// thought is what a model thinks. No chat sees it.
+const thought = "what nobody may see"
+
 func besiege(t *testing.T, n network) *besieged {
 	t.Helper()
 	return besiegeWith(t, n, func(r llmtest.Request) llmtest.Answer {
 		said := lastUser(r) // its last line; above it a mail has its subject
-		return llmtest.Text("answer to " + said[strings.LastIndexByte(said, '\n')+1:]).
+		a := llmtest.Text("answer to " + said[strings.LastIndexByte(said, '\n')+1:]).
 			After(rand.N(30 * time.Millisecond))
+		if n.streams {
+			a = a.Thinking(thought).Pieces(3).Every(rand.N(20 * time.Millisecond))
+		}
+		return a
 	})
 }
 

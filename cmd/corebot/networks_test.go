@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
 	{name: "telegram-webhook", kind: "telegram", open: openTelegramHook},
+	{name: "telegram-stream", kind: "telegram", streams: true, open: openTelegramStream},
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
 	{name: "discord", kind: "discord", history: true, open: openDiscord},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
@@ -35,6 +37,7 @@ var networks = []network{
 type telegramPlatform struct {
 	*telegramtest.Server
 	hook    string // where the bot listens; empty: it polls
+	stream  bool   // answers are shown while they grow
 	dropped atomic.Int64
 }
 
@@ -43,14 +46,14 @@ func openTelegram(t *testing.T, _ int) networkPlatform {
 	t.Cleanup(p.Close)
 	sends := 0
 	p.Faults(func(c telegramtest.Call) telegramtest.Fault {
-		if c.Method != "sendMessage" {
+		if c.Method != "sendMessage" && c.Method != "editMessageText" {
 			return telegramtest.Fault{}
 		}
 		switch sends++; {
 		case sends%long.Or(11, 47) == 0:
 			p.dropped.Add(1)
 			return telegramtest.Fault{DropAfter: true}
-		case sends%long.Or(13, 61) == 0:
+		case sends%long.Or(13, 61) == 0 && c.Method == "sendMessage": // a refused edit ends drafts for long
 			return telegramtest.Flood(0.2)
 		}
 		return telegramtest.Fault{}
@@ -68,7 +71,17 @@ func openTelegramHook(t *testing.T, chats int) networkPlatform {
 	return p
 }
 
+// openTelegramStream is a platform on which answers grow.
+func openTelegramStream(t *testing.T, chats int) networkPlatform {
+	p := openTelegram(t, chats).(*telegramPlatform)
+	p.stream = true
+	return p
+}
+
 func (p *telegramPlatform) settings() string {
+	if p.stream {
+		return fmt.Sprintf("{token: %q, api_url: %q, access: open, stream: 10ms}", telegramtest.Token, p.URL())
+	}
 	if p.hook != "" {
 		return fmt.Sprintf("{token: %q, api_url: %q, access: open, webhook_url: %q, webhook_addr: %q}",
 			telegramtest.Token, p.URL(), "http://"+p.hook+"/telegram", p.hook)
@@ -84,7 +97,12 @@ func (p *telegramPlatform) say(chat int, text string) {
 	p.Say(telegramtest.Said{From: telegramPerson(chat), Text: text})
 }
 
-func (p *telegramPlatform) shown(chat int) []string { return p.Texts(telegramPerson(chat).ID) }
+// shown leaves out drafts that were cut off before anything stood in them: a kill between the answer of the platform
+// and the commit that notes the draft leaves one.
+func (p *telegramPlatform) shown(chat int) []string {
+	empty := func(text string) bool { return p.stream && text == "…" }
+	return slices.DeleteFunc(p.Texts(telegramPerson(chat).ID), empty)
+}
 
 func (p *telegramPlatform) away(meanwhile func()) {
 	p.Silence(true)
@@ -95,7 +113,18 @@ func (p *telegramPlatform) away(meanwhile func()) {
 }
 
 func (p *telegramPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), false }
-func (p *telegramPlatform) complaints() []string     { return p.Complaints() }
+
+func (p *telegramPlatform) complaints() []string {
+	for _, c := range p.Calls("editMessageText") {
+		if strings.Contains(c.Text, thought[:4]) {
+			return append(p.Complaints(), "an edit has shown what the model thinks")
+		}
+	}
+	if n := len(p.Calls("editMessageText")); p.stream && n < 2*networkMessages() {
+		return append(p.Complaints(), fmt.Sprintf("only %d edits have shown that answers grow", n))
+	}
+	return p.Complaints()
+}
 
 // matrixPlatform knows no transaction any more after each of its restarts.
 type matrixPlatform struct {

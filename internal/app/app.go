@@ -352,6 +352,9 @@ func (a *App) Run(ctx context.Context) error {
 			lifecycle.Service{Name: "typing", Run: func(ctx context.Context) error {
 				return a.channels.Type(ctx, a.Live)
 			}},
+			lifecycle.Service{Name: "drafts", Run: func(ctx context.Context) error {
+				return a.channels.Draft(ctx, a.Live)
+			}},
 			lifecycle.Service{Name: "mcp", Run: a.agents.runServers},
 			lifecycle.Service{Name: "router", Run: a.router.Run},
 			lifecycle.Service{Name: "scheduler", Run: a.runScheduler},

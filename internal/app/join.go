@@ -159,6 +159,7 @@ func (a *App) makeChannels(ctx context.Context, r prometheus.Registerer) (err er
 	if err := a.openDoor(r); err != nil {
 		return err
 	}
+	a.outbox.Stream(storage.NewDrafts(a.Store))
 	if a.channels, err = channels.NewSupervisor(a.door, a.outbox, a.log, running...); err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ type Hub struct {
 	turns    map[chan Event]struct{} // see WatchTurns
 	rings    map[corebot.Key]*ring   // see Follow
 	steps    map[chan Event]struct{} // see WatchSteps
+	answers  map[chan Event]struct{} // see WatchAnswers
 }
 
 // Publish hands e to everyone who watches its key, and never blocks.
@@ -74,6 +75,9 @@ func (h *Hub) publish(e Event) *ring {
 	}
 	if e.Kind != Text && e.Kind != TextReset {
 		hand(h.steps, e)
+	}
+	if e.Kind != ToolStarted && e.Kind != ToolEnded {
+		hand(h.answers, e)
 	}
 	return h.rings[e.Key]
 }
@@ -118,6 +122,27 @@ func (h *Hub) WatchSteps() (events <-chan Event, stop func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		delete(h.steps, c)
+		close(c)
+	})
+}
+
+// answersBuffer is how many events a watcher of all answers can fall behind.
+const answersBuffer = 16 * Buffer
+
+// WatchAnswers returns the begins, texts and ends of the turns of all conversations from now on. stop ends that, as of
+// Watch.
+func (h *Hub) WatchAnswers() (events <-chan Event, stop func()) {
+	c := make(chan Event, answersBuffer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.answers == nil {
+		h.answers = map[chan Event]struct{}{}
+	}
+	h.answers[c] = struct{}{}
+	return c, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.answers, c)
 		close(c)
 	})
 }

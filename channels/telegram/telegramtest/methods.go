@@ -109,6 +109,10 @@ var known = map[string][]string{
 		"chat_id", "message_thread_id", "text", "parse_mode", "entities", "link_preview_options",
 		"disable_notification", "protect_content", "reply_parameters", "reply_markup",
 	},
+	"editmessagetext": {
+		"chat_id", "message_id", "text", "parse_mode", "entities", "link_preview_options", "reply_markup",
+	},
+	"deletemessage":       {"chat_id", "message_id"},
 	"sendphoto":           sendsA("photo"),
 	"sendvoice":           sendsA("voice"),
 	"sendaudio":           sendsA("audio"),
@@ -171,6 +175,10 @@ func (s *Server) do(r *http.Request, c Call, a args) (any, *Fault) {
 		return s.setCommands(a)
 	case "sendphoto", "sendvoice", "sendaudio", "senddocument":
 		return s.sendFile(c, a, strings.TrimPrefix(method, "send"))
+	case "editmessagetext":
+		return s.editMessage(c, a)
+	case "deletemessage":
+		return s.deleteMessage(c, a)
 	}
 	return s.sendMessage(c, a)
 }
@@ -318,24 +326,9 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 	if refused != nil {
 		return nil, refused
 	}
-	if until := s.floods[c.Chat]; time.Now().Before(until) {
-		s.complain("chat %d was to be left alone for another %v", c.Chat, time.Until(until))
-	}
-	text, looks, wrong := c.Text, []Look(nil), ""
-	switch a.text("parse_mode") {
-	case "":
-	case "HTML":
-		if text, looks, wrong = Parse(c.Text); wrong != "" {
-			return nil, bad("can't parse entities: %s", wrong)
-		}
-	default:
-		return nil, bad("unsupported parse_mode")
-	}
-	switch {
-	case strings.TrimSpace(text) == "":
-		return nil, bad("message text is empty")
-	case len(utf16.Encode([]rune(text))) > 4096:
-		return nil, bad("message is too long")
+	text, looks, refused := s.text(c, a)
+	if refused != nil {
+		return nil, refused
 	}
 	m := Shown{Text: text, Looks: looks, Thread: c.Thread}
 	if m.Buttons, refused = buttons(a["reply_markup"]); refused != nil {
@@ -345,6 +338,30 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 		return nil, refused
 	}
 	return s.show(r, m, "text", text), nil
+}
+
+// text reads the text of a message that is sent or edited.
+func (s *Server) text(c Call, a args) (text string, looks []Look, refused *Fault) {
+	if until := s.floods[c.Chat]; time.Now().Before(until) {
+		s.complain("chat %d was to be left alone for another %v", c.Chat, time.Until(until))
+	}
+	text, wrong := c.Text, ""
+	switch a.text("parse_mode") {
+	case "":
+	case "HTML":
+		if text, looks, wrong = Parse(c.Text); wrong != "" {
+			return "", nil, bad("can't parse entities: %s", wrong)
+		}
+	default:
+		return "", nil, bad("unsupported parse_mode")
+	}
+	switch {
+	case strings.TrimSpace(text) == "":
+		return "", nil, bad("message text is empty")
+	case len(utf16.Encode([]rune(text))) > 4096:
+		return "", nil, bad("message is too long")
+	}
+	return text, looks, nil
 }
 
 // answer notes which message another one answers.

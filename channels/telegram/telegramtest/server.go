@@ -50,6 +50,7 @@ type Shown struct {
 	ID      int64
 	Text    string
 	Looks   []Look
+	Edits   []string // the texts that it had before
 	Thread  int64
 	ReplyTo int64
 	Buttons []Button

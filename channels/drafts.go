@@ -1,0 +1,254 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+)
+
+// An answer can be shown while it grows. A message of the platform, the draft, is edited again and again, and at last
+// the reply takes its place. The first piece of the reply is the last edit; the others follow as messages.
+//
+// A draft begins as an ellipsis. Its id is stored before any of the answer stands in it. So a crash never leaves a part
+// of an answer that nobody finds again. A repeated edit shows the same, so the first piece of such a reply is shown
+// once on every platform.
+//
+// Drafts give way. A platform that refuses one for its rate gets no more of that answer. An edit of which nobody knows
+// whether it comes later has its draft erased before the reply is sent.
+
+// Editor is the ability of a channel that can change what it has shown.
+type Editor interface {
+	// Edit shows what Send would show, in the place of a message that Send has shown in the same conversation. To edit
+	// twice shows the same. An error that wraps [ErrGone] says that the message cannot be edited any more.
+	Edit(ctx context.Context, id string, o Outbound) (Receipt, error)
+	// Erase takes a message back. One that is not there any more is no error.
+	Erase(ctx context.Context, k corebot.Key, id string) error
+	// DraftEvery is how long to wait at least between two edits in a conversation; zero: drafts are not shown there.
+	DraftEvery(k corebot.Key) time.Duration
+}
+
+// ErrGone says that a message of the platform cannot be changed any more.
+var ErrGone = errors.New("the message cannot be edited any more")
+
+// DraftStore keeps drafts over a restart.
+type DraftStore interface {
+	All(ctx context.Context) ([]corebot.Draft, error)
+	Put(ctx context.Context, d corebot.Draft) error
+	Drop(ctx context.Context, k corebot.Key) error
+}
+
+const (
+	draftText = "…"
+	draftCall = 10 * time.Second // for one request
+	// The edits of a long answer become as rare as that.
+	draftRarely = 20 * time.Second
+
+	draftBytes = 64 << 10 // of an answer: no platform shows more in one message
+	mostDrafts = 64       // that grow at once; further answers are shown when they are done
+	// A chat that was refused an edit for its rate sees no drafts for a while.
+	draftRest = 5 * time.Minute
+)
+
+// drafts are those of all accounts. Without a store there are none.
+type drafts struct {
+	store DraftStore
+	log   zerolog.Logger
+
+	loading sync.Mutex
+	loaded  bool
+
+	mu   sync.Mutex
+	open map[corebot.Key]*draft
+	made map[corebot.Key]*growing // answers that are being made
+	rest recent                   // chats that see no drafts for now
+}
+
+// draft is the draft of one conversation. turn holds one value while somebody changes it.
+type draft struct {
+	turn chan struct{}
+	corebot.Draft
+	unsure bool // an edit was not answered: it can still come
+	over   bool // it is not in the list any more
+}
+
+// of gives the draft of a conversation, to whoever releases it. A new one shows nothing.
+func (x *drafts) of(ctx context.Context, k corebot.Key) (*draft, error) {
+	if err := x.load(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		x.mu.Lock()
+		d := x.open[k]
+		if d == nil {
+			d = newDraft(corebot.Draft{Key: k})
+			x.open[k] = d
+		}
+		x.mu.Unlock()
+		select {
+		case d.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if !d.over {
+			return d, nil
+		}
+		<-d.turn
+	}
+}
+
+func newDraft(d corebot.Draft) *draft { return &draft{turn: make(chan struct{}, 1), Draft: d} }
+
+// release lets others change a draft. One that shows nothing is forgotten.
+func (x *drafts) release(d *draft) {
+	if d.Shown == "" {
+		d.over = true
+		x.mu.Lock()
+		delete(x.open, d.Key)
+		x.mu.Unlock()
+	}
+	<-d.turn
+}
+
+// load reads the drafts that an earlier process has left.
+func (x *drafts) load(ctx context.Context) error {
+	x.loading.Lock()
+	defer x.loading.Unlock()
+	if x.loaded {
+		return nil
+	}
+	all, err := x.store.All(ctx)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.open, x.loaded = map[corebot.Key]*draft{}, true
+	x.rest.span, x.rest.max = draftRest, 1024
+	for _, d := range all {
+		x.open[d.Key] = newDraft(d)
+	}
+	return nil
+}
+
+// forget ends a draft. Whoever has it goes on with an empty one.
+func (x *drafts) forget(ctx context.Context, d *draft) {
+	if d.Shown == "" {
+		return
+	}
+	d.Draft, d.unsure = corebot.Draft{Key: d.Key}, false
+	if err := x.store.Drop(ctx, d.Key); err != nil {
+		x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft is not forgotten; its next message does that")
+	}
+}
+
+// erase takes a draft back whose answer does not come in its place. It is locked.
+func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
+	if d.Shown != "" {
+		ctx, cancel := context.WithTimeout(ctx, draftCall)
+		defer cancel()
+		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
+			x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft stays in its chat")
+		}
+	}
+	x.forget(context.WithoutCancel(ctx), d)
+}
+
+// place is the message of the platform whose place an outbound message takes; empty: it is sent. The draft of another
+// message is erased. Once a message has taken a place, it takes the same in each of its attempts. Until done is called
+// no draft changes in the conversation: one that begins meanwhile would stand above the message.
+func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, done func(), err error) {
+	x.mu.Lock()
+	if g := x.made[o.Key]; g != nil {
+		g.overtaken(o)
+	}
+	x.mu.Unlock()
+	d, err := x.of(ctx, o.Key)
+	if err != nil {
+		return "", func() {}, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: err}
+	}
+	done = func() { x.release(d) }
+	switch {
+	case d.Reply == o.ID:
+		return d.Shown, done, nil
+	case d.Reply != "": // that reply was sent
+		x.forget(ctx, d)
+		return "", done, nil
+	case d.Shown == "":
+		return "", done, nil
+	case d.unsure || o.Kind != corebot.KindReply || o.Text() == "" || !slices.Contains(o.Answers(), d.Answers):
+		x.erase(ctx, e, d)
+		return "", done, nil
+	}
+	taken := d.Draft
+	taken.Reply = o.ID
+	if err := x.store.Put(ctx, taken); err != nil {
+		return "", done, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: err}
+	}
+	d.Draft = taken
+	return d.Shown, done, nil
+}
+
+// settled forgets the draft whose place a message has taken.
+func (x *drafts) settled(ctx context.Context, m corebot.Message) {
+	x.mu.Lock()
+	_, is := x.open[m.Key]
+	x.mu.Unlock()
+	if !is {
+		return
+	}
+	if d, err := x.of(ctx, m.Key); err == nil {
+		defer x.release(d)
+		if d.Reply == m.ID {
+			x.forget(ctx, d)
+		}
+	}
+}
+
+// Stream has the outbox and its supervisor show answers while they grow, on channels that are an [Editor].
+func (o *Outbox) Stream(s DraftStore) { o.drafts.store, o.drafts.log = s, o.log }
+
+// placeOf is the message of the platform whose place the beginning of a message takes; empty: it is sent. done is
+// called when the attempt has ended.
+func (r *run) placeOf(ctx context.Context, c Channel, o Outbound, resumed int) (
+	id string, done func(), err error,
+) {
+	e, edits := c.(Editor)
+	if !edits || r.drafts.store == nil {
+		return "", func() {}, nil
+	}
+	id, done, err = r.drafts.place(ctx, e, o)
+	if resumed > 0 { // its beginning stands there
+		id = ""
+	}
+	return id, done, err
+}
+
+// showIn shows a piece in the place of a message. An edit without an answer is made again: it shows nothing twice.
+func (r *run) showIn(ctx context.Context, c Channel, place string, o Outbound) (Receipt, error) {
+	if place == "" {
+		return c.Send(ctx, o)
+	}
+	receipt, err := c.(Editor).Edit(ctx, place, o)
+	if err == nil && len(receipt.IDs) == 0 {
+		receipt.IDs = []string{place}
+	}
+	return receipt, err
+}
+
+// sendFirst sends the first piece of an attempt. If the draft is gone whose place the piece takes, it is a message.
+func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, place string,
+	doubt bool,
+) (Receipt, error) {
+	receipt, err := r.sendOne(kept, d, c, s, o, place, doubt)
+	if place == "" || !errors.Is(err, ErrGone) {
+		return receipt, err
+	}
+	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft is gone; its answer is sent as a message")
+	return r.sendOne(kept, d, c, s, o, "", doubt)
+}
