@@ -61,6 +61,7 @@
 -- has 0106_sessions.sql
 -- has 0107_links.sql
 -- has 0109_answers.sql
+-- has 0112_drafts.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -765,6 +766,17 @@ CREATE TRIGGER link_forgotten BEFORE DELETE ON chats BEGIN
   UPDATE links SET to_chat = 0 WHERE to_chat = old.id;
 END;
 CREATE INDEX mailbox_answers ON mailbox (in_reply_to, chat_id);
+CREATE TABLE drafts (
+  agent   TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  account TEXT NOT NULL,
+  chat    TEXT NOT NULL,
+  thread  TEXT NOT NULL,
+  answers TEXT NOT NULL, -- the id of the message that is being answered
+  shown   TEXT NOT NULL, -- the platform's id of the message that shows the draft
+  reply   TEXT NOT NULL, -- the id of the reply that takes its place; empty: none does yet
+  PRIMARY KEY (agent, channel, account, chat, thread)
+) STRICT, WITHOUT ROWID;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -831,10 +843,11 @@ INSERT INTO goose_db_version VALUES (61, 104, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (62, 106, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (63, 107, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (64, 109, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (65, 112, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 64);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 65);
