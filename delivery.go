@@ -254,6 +254,20 @@ type Attempt struct {
 // MaxAttemptsKept bounds the attempts that a life row remembers; the newest are kept.
 const MaxAttemptsKept = 20
 
+// BusyLanes is what lanes hold at one moment.
+type BusyLanes struct {
+	Lanes    int64   // that have messages
+	Running  int64   // lanes whose turn runs
+	Messages int64   // that wait or run
+	Fronts   []Front // some of the lanes
+}
+
+// Front is a lane with messages.
+type Front struct {
+	Life     Life  // the message at its front
+	Messages int64 // that the lane holds
+}
+
 // Life is everything known about one message, from publish to its end.
 type Life struct {
 	ID        int64     `json:"life"`

@@ -28,6 +28,12 @@ type Use struct {
 	EstimatedTokens  int64 `json:"estimatedTokens"`  // tokens that no provider counted
 }
 
+// UsageSum is what was used under one name: that of a day, a chat or a model.
+type UsageSum struct {
+	Name string `json:"name"`
+	Use
+}
+
 // Tokens is what caps count: input and output together. Input from the provider's cache counts like any other input.
 func (u Use) Tokens() int64 { return u.InputTokens + u.OutputTokens }
 

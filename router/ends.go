@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -272,7 +273,10 @@ func (r *Router) fork(ctx context.Context, s Sessions, by corebot.AuditEvent, d 
 	if done.Older > 0 {
 		text += fmt.Sprintf(" %d older entries were too many.", done.Older)
 	}
-	if r.opts.Owner.Is(f.To.Channel) {
+	switch {
+	case f.To.Channel == corebot.ConsoleChannel:
+		text += fmt.Sprintf(" It is at /chats/%s of the console.", url.PathEscape(f.To.String()))
+	case r.opts.Owner.Is(f.To.Channel):
 		text += fmt.Sprintf(" `corebot chat --chat %s` opens it.", corebot.Plainly(f.To.Chat))
 	}
 	return text + " Memory, files, tasks, roles and approvals stay with this chat.", nil

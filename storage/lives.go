@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -36,11 +38,16 @@ var (
 	lifeByRow   = &query{lifeColumns + `WHERE m.id = ?`}
 	livesOfLane = &query{lifeColumns + `WHERE q.life_id IS NOT NULL AND l.direction = 1 AND l.agent = ?
 		AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ? ORDER BY q.seq LIMIT ? + 0`}
-	// The heads of lanes that have messages, those of the running turns first, then by how long they have waited.
-	livesAtHeads = &query{lifeColumns + `JOIN (SELECT h.lane_id, MIN(h.seq) AS seq FROM lanes b JOIN message_queue h
-		ON h.lane_id = b.id AND h.seq > b.past WHERE b.wake_at IS NOT NULL AND b.direction = 1 GROUP BY h.lane_id)
-		AS front ON front.lane_id = m.lane_id AND front.seq = q.seq ORDER BY l.leased DESC, m.id LIMIT ? + 0`}
-	laneDepth    = &query{`SELECT depth FROM lanes WHERE id = (SELECT lane_id FROM message_life WHERE id = ?)`}
+	// The heads of lanes that have messages, those of the running turns first, then by how long they are due. The
+	// inner selection reads the busy lanes and no message.
+	livesAtHeads = &query{strings.Replace(lifeColumns, "SELECT ",
+		"SELECT b.depth, b.lanes, b.running, b.messages, ", 1) +
+		`JOIN (SELECT id, depth, leased, wake_at, COUNT(*) OVER () AS lanes, SUM(leased) OVER () AS running,
+			SUM(depth) OVER () AS messages FROM lanes WHERE wake_at IS NOT NULL AND direction = 1
+			AND ? IN ('', agent) ORDER BY leased DESC, wake_at, id LIMIT ? + 0) AS b ON b.id = m.lane_id
+		WHERE m.id = (SELECT h.life_id FROM message_queue h WHERE h.lane_id = b.id AND h.seq > l.past
+			ORDER BY h.seq LIMIT 1)
+		ORDER BY b.leased DESC, b.wake_at, b.id`}
 	livesByCause = &query{lifeColumns + `WHERE m.cause_id = ? ORDER BY m.id LIMIT 100`}
 	// This query stands alone, so that an unreadable body hides nothing else of its message.
 	bodyOfLife = &query{`SELECT COALESCE(m.body, q.body, p.body) FROM message_life m JOIN lanes l ON l.id = m.lane_id
@@ -81,22 +88,40 @@ func (l *Lives) Waiting(ctx context.Context, k corebot.Key, limit int) ([]corebo
 	return found, err
 }
 
-// Heads gives the message at the front of each lane that has one, with its steps, and how many messages the lane has.
-// Running turns come first, then those that have waited longest; at most limit.
-func (l *Lives) Heads(ctx context.Context, limit int) (found []corebot.Life, depths []int64, err error) {
-	if found, err = l.scan(ctx, livesAtHeads, limit); err != nil {
-		return nil, nil, err
+// Heads tells what the lanes of an agent hold: counts of all, and at most limit with the messages at their fronts.
+// Running turns come first, then those that are due for longest. An empty agent means all. With whole, each message has
+// its content and its steps. Without, it takes one statement, however many lanes there are.
+func (l *Lives) Heads(ctx context.Context, agent string, limit int, whole bool) (b corebot.BusyLanes, err error) {
+	var sums [][]byte
+	err = l.db.reader.each(ctx, livesAtHeads, func(s scanner) error {
+		var front corebot.Front
+		life, sum, err := scanLife(behindColumns{s, []any{&front.Messages, &b.Lanes, &b.Running, &b.Messages}})
+		front.Life = life
+		b.Fronts, sums = append(b.Fronts, front), append(sums, sum)
+		return err
+	}, agent, limit)
+	if err != nil || !whole {
+		return b, err
 	}
-	depths = make([]int64, len(found))
-	for i := range found {
-		if _, err := l.db.reader.one(ctx, laneDepth, []any{&depths[i]}, found[i].ID); err != nil {
-			return nil, nil, err
+	for i := range b.Fronts {
+		if err := l.complete(ctx, &b.Fronts[i].Life, sums[i]); err != nil {
+			return b, err
 		}
-		if err := l.steps(ctx, &found[i]); err != nil {
-			return nil, nil, err
+		if err := l.steps(ctx, &b.Fronts[i].Life); err != nil {
+			return b, err
 		}
 	}
-	return found, depths, nil
+	return b, nil
+}
+
+// behindColumns is a row of which the first columns are read into values of their own.
+type behindColumns struct {
+	scanner
+	first []any
+}
+
+func (b behindColumns) Scan(rest ...any) error {
+	return b.scanner.Scan(slices.Concat(b.first, rest)...)
 }
 
 // steps reads the journal of a message's run.
@@ -141,14 +166,19 @@ func (l *Lives) scan(ctx context.Context, q *query, args ...any) ([]corebot.Life
 		return nil, err
 	}
 	for i := range out {
-		if err := l.content(ctx, &out[i], sums[i]); err != nil {
-			return nil, err
-		}
-		if err := l.job(ctx, &out[i]); err != nil {
+		if err := l.complete(ctx, &out[i], sums[i]); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// complete adds what stands in rows of its own: the content, and the job of the message.
+func (l *Lives) complete(ctx context.Context, life *corebot.Life, sum []byte) error {
+	if err := l.content(ctx, life, sum); err != nil {
+		return err
+	}
+	return l.job(ctx, life)
 }
 
 // content reads the content of a message that waits or is dead. If it cannot be read, the reason stands in its place.

@@ -3,14 +3,13 @@ package webhook
 import (
 	"context"
 	"errors"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/listen"
 )
 
 // sentFile is a file of a reply as callers see it.
@@ -58,30 +57,9 @@ func (h *handler) file(w http.ResponseWriter, r *http.Request) int {
 		return p.write(w, false)
 	}
 	defer end()
-	if strings.Contains(r.Header.Get("Range"), ",") { // several ranges cost more than they are worth
-		r.Header.Del("Range")
-	}
-	head := w.Header()
-	head.Set("Content-Type", "application/octet-stream")
-	head.Set("Content-Disposition", disposition(ref.Name))
-	head.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	head.Set("Cache-Control", "private, no-store")
-	head.Set("X-File-Type", ref.MediaType)
-	head.Set("ETag", `"`+ref.Hash+`"`)
 	out := &pieces{ResponseWriter: w, ctx: ctx}
-	http.ServeContent(out, r, "", time.Time{}, f)
+	listen.Download{Content: f, Name: ref.Name, Type: ref.MediaType, Hash: ref.Hash}.Send(out, r)
 	return out.status
-}
-
-// disposition has a browser save a file under its name.
-func disposition(name string) string {
-	if name == "" {
-		name = "file"
-	}
-	if d := mime.FormatMediaType("attachment", map[string]string{"filename": name}); d != "" {
-		return d
-	}
-	return "attachment"
 }
 
 var _ channels.Files = (*Webhook)(nil)

@@ -348,6 +348,11 @@ func (s *shell) tellInit(cmd *cobra.Command, home string, setup app.Setup, made 
 		}
 	}
 	t.line("next   %s", nextStep(c, s.home))
+	if c.Console.Enabled {
+		home := homeFlag(c, s.home)
+		t.line("next   see it in a browser: %s serve%s, then the address of: %s console%s", calledAs(), home,
+			calledAs(), home)
+	}
 	for _, n := range setup.Networks {
 		t.line("next   %s", nextOnNetwork(c, s.home, n.Account))
 	}

@@ -150,9 +150,9 @@ Quoted words are a phrase, and a word that ends with * is the beginning of one.`
 		Args: takes("WORDS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := memoryTable.print(cmd, asJSON, limit,
-				func(operate.Part) (operate.Page[operate.MemoryLine], error) {
+				func(p operate.Part) (operate.Page[operate.MemoryLine], error) {
 					return look(s, cmd, operate.SearchMemory, operate.MemorySearch{
-						ByAgent: operate.ByAgent{Agent: agent}, Text: args[0], Limit: limit,
+						ByAgent: operate.ByAgent{Agent: agent}, Text: args[0], Part: p,
 					})
 				})
 			return err

@@ -183,6 +183,37 @@ func TestAnAgentSaysWhatItDoes(t *testing.T) {
 	}
 }
 
+func TestASearchOfMemoriesComesInPages(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	app, reader := newSender(t, a, "app", "*"), newAPI(t, a, "reader", "read")
+	for _, line := range []string{"green tea", "bread", "black tea", "tea of yesterday"} {
+		app.say(`{"content": "/tool memory.write {\"scope\":\"chat\",\"content\":\"` + line + `\"}", "wait": 30}`)
+	}
+	var page struct {
+		Next string
+		Rows []struct{ Text string }
+	}
+	seen, after := "", ""
+	for n := 0; n == 0 || after != ""; n++ {
+		page.Next = ""
+		reader.get("/api/memory?text=tea&limit=1&after="+after, &page)
+		if len(page.Rows) != 1 || n > 3 {
+			t.Fatalf("page %d is %+v", n, page)
+		}
+		seen, after = seen+page.Rows[0].Text+"\n", page.Next
+	}
+	for _, want := range []string{"green tea", "black tea", "tea of yesterday"} {
+		if strings.Count(seen, want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, seen)
+		}
+	}
+	status, answer := reader.ask("GET", "/api/memory?text=tea&after=x", "")
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("a cursor that is none: %d, %s", status, answer)
+	}
+}
+
 func TestTheMemoryOfAChatComesInPages(t *testing.T) {
 	t.Parallel()
 	a := daemon(t, t.TempDir())

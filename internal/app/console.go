@@ -141,6 +141,7 @@ func (a *App) openPages() http.Handler {
 	return console.New(console.Options{
 		Service: a.serviceOf, Owner: owner, Sessions: storage.NewConsole(a.Store).As(by), Channel: a.pages,
 		Control: a.router, Notices: storage.NewMailbox(a.Store), Live: a.Live, Facts: facts{a}, Redact: a.redactor.Text,
+		Files:  a.files,
 		Secure: !isLoopbackHost(host), Version: a.version, Log: a.log,
 	}).Handler()
 }

@@ -319,3 +319,48 @@ func TestAPersonTalksInTheConsoleWithoutJavaScript(t *testing.T) {
 		t.Errorf("a message into a chat of the terminal is %d, %s", status, text)
 	}
 }
+
+// A file of a chat can be saved from its page, and from no other page. A fork opens as another chat.
+func TestTheConsoleGivesFilesAndOpensForks(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	b := loggedIn(t, a)
+	const chat = "/chats/main:console:local:garden"
+	content := "<script>alert(1)</script>"
+	b.post("/chats", url.Values{"name": {"garden"}})
+	for _, text := range []string{
+		`/tool fs.write {"path": "x.html", "content": "` + content + `"}`, `/tool message.upload {"path": "x.html"}`,
+	} {
+		b.post(chat+"/send", url.Values{"text": {text}, "id": {"m" + text}})
+	}
+	page := b.eventually(chat, " download>x.html")
+	_, rest, _ := strings.Cut(page, `<a href="`+chat+`/files/`)
+	hash, _, _ := strings.Cut(rest, `"`)
+	resp, err := b.client.Do(b.request("GET", chat+"/files/"+hash, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // of a test
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != content {
+		t.Errorf("the file %s is %q: %v", hash, text, err)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff",
+		"Content-Disposition": "attachment; filename=x.html", "Content-Security-Policy": "default-src 'none'; sandbox",
+	} {
+		if got := resp.Header.Get(name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	for _, path := range []string{"/chats/main:console:local:other/files/" + hash, chat + "/files/x"} {
+		if status, _ := b.get(path); status != http.StatusNotFound {
+			t.Errorf("%s is %d", path, status)
+		}
+	}
+	b.post(chat+"/send", url.Values{"text": {"/fork copy"}, "id": {"m3"}})
+	const fork = "/chats/main:console:local:copy"
+	b.eventually(chat, `<a href="`+fork+`">Open the chat</a>`)
+	if text := b.eventually(fork, "x.html"); strings.Contains(text, "corebot chat --chat") {
+		t.Errorf("the fork is %s", text)
+	}
+}

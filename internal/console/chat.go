@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/linediff"
+	"github.com/corebot/corebot/internal/listen"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/sorted"
 )
@@ -36,11 +38,21 @@ type entry struct {
 	More   string        `json:"more,omitempty"` // the address of the whole text, if Text is cut
 	Calls  []shownCall   `json:"calls,omitempty"`
 	CallID string        `json:"callId,omitempty"`
-	Files  []string      `json:"files,omitempty"`
+	Files  []shownFile   `json:"files,omitempty"`
+	Open   string        `json:"open,omitempty"` // the address of another chat, which a notice names
 	// Outside: others than the operator can have written it.
 	Outside   bool        `json:"outside,omitempty"`
 	MessageID string      `json:"messageId,omitempty"`
 	Turn      *turnFigure `json:"turn,omitempty"` // of the last entry of a turn, in the full view
+}
+
+// chatAddress is how a notice names a chat of the console: see router.
+var chatAddress = regexp.MustCompile(`/chats/[A-Za-z0-9%:._~-]+`)
+
+// shownFile is a file beside a text.
+type shownFile struct {
+	Name string `json:"name"`
+	Path string `json:"path,omitempty"` // where its bytes are; empty: they are not kept
 }
 
 // shownCall is a tool call of an answer.
@@ -191,7 +203,7 @@ func (c *Console) entries(ctx context.Context, s *operate.Service, k corebot.Key
 		}
 		all = append(all, entry{
 			ID: fmt.Sprintf("n-%d", p.Cursor), Kind: "notice", Who: "Corebot", At: p.CreatedAt,
-			MessageID: p.InReplyTo, Text: clip(shownText, p.Text()),
+			MessageID: p.InReplyTo, Text: clip(shownText, p.Text()), Open: chatAddress.FindString(p.Text()),
 		})
 	}
 	sorted.By(all, func(a, b entry) int { return a.At.Compare(b.At) })
@@ -211,7 +223,11 @@ func (c *Console) entryOf(k corebot.Key, e corebot.Said, full bool) entry {
 	}
 	shown.Text = text
 	for _, p := range corebot.Attachments(e.Parts) {
-		shown.Files = append(shown.Files, corebot.Plainly(cmp.Or(p.Name, string(p.Type))))
+		f := shownFile{Name: corebot.Plainly(cmp.Or(p.Name, string(p.Type)))}
+		if p.Hash != "" {
+			f.Path = chatPath(k) + "/files/" + url.PathEscape(p.Hash)
+		}
+		shown.Files = append(shown.Files, f)
 	}
 	switch e.Speaker {
 	case corebot.SpeakerUser:
@@ -334,6 +350,22 @@ func (c *Console) entry(v *visit) error {
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	v.w.Header().Set("Content-Disposition", `attachment; filename="entry.txt"`)
 	_, _ = v.w.Write([]byte(c.opts.Redact(corebot.TextOf(said.Rows[0].Parts))))
+	return nil
+}
+
+// file sends the bytes of a file of the chat. A browser saves them, whatever they are.
+func (c *Console) file(v *visit) error {
+	k, err := v.key()
+	if err != nil {
+		return err
+	}
+	f, ref, err := c.opts.Files.Open(v.ctx(), k, v.r.PathValue("hash"))
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	listen.Download{Content: f, Name: ref.Name, Type: ref.MediaType, Hash: ref.Hash}.Send(
+		listen.Patient{ResponseWriter: v.w}, v.r)
 	return nil
 }
 

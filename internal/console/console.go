@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,6 +26,7 @@ type Options struct {
 	Notices  Notices
 	Live     *live.Hub
 	Facts    Facts
+	Files    Files
 	Redact   func(string) string // takes secrets of the settings out
 	Secure   bool                // browsers come through TLS, so that the cookie goes over nothing else
 	Version  string
@@ -51,6 +53,12 @@ type Notices interface {
 	Notices(ctx context.Context, k corebot.Key, limit int) ([]corebot.Posted, error)
 	After(ctx context.Context, k corebot.Key, cursor int64, limit int) ([]corebot.Posted, error)
 	Last(ctx context.Context, k corebot.Key) (int64, error)
+}
+
+// Files gives the files of chats.
+type Files interface {
+	// Open gives the bytes of a file that a chat has. A file that it does not have is [corebot.ErrNotFound].
+	Open(ctx context.Context, k corebot.Key, hash string) (*os.File, corebot.AttachedFile, error)
 }
 
 // Facts is what only the program around the console knows.
@@ -122,6 +130,7 @@ func (c *Console) routes() map[string]func(*visit) error {
 		"GET /chats/{chat}":                  c.chat,
 		"GET /chats/{chat}/stream":           c.stream,
 		"GET /chats/{chat}/entries/{place}":  c.entry,
+		"GET /chats/{chat}/files/{hash}":     c.file,
 		"POST /chats/{chat}/send":            c.send,
 		"POST /chats/{chat}/command":         c.command,
 		"POST /chats/{chat}/change":          c.changeChat,

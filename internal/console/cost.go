@@ -8,11 +8,9 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/internal/sorted"
 )
 
 type costData struct {
-	operate.Page[corebot.UseRow]
 	From, To string
 	Today    operate.UsageToday `json:"today"`
 	Days     []costRow          `json:"days"`
@@ -23,16 +21,12 @@ type costData struct {
 
 // costRow is the use of a day, a chat or a model. Share is of the largest, in hundredths.
 type costRow struct {
-	Name string `json:"name"`
-	corebot.Use
+	corebot.UsageSum
 	Share int64 `json:"-"`
 }
 
 // costDays is how many days the page shows, unless the address says otherwise.
 const costDays = 30
-
-// costRows bounds the rows that are added up for the page.
-const costRows = 5_000
 
 // cost adds the use of models up by day, chat and model.
 func (c *Console) cost(v *visit) error {
@@ -47,39 +41,24 @@ func (c *Console) cost(v *visit) error {
 		To:    cmp.Or(v.r.FormValue("to"), now.Format(time.DateOnly)),
 		Today: status.UsageToday,
 	}
-	sums := [3]map[string]corebot.Use{{}, {}, {}}
-	rows := 0
-	for after := ""; ; {
-		found, err := s.ListUsage(v.ctx(), operate.UsageQuery{From: d.From, To: d.To, Part: operate.Part{After: after}})
+	for by, rows := range map[string]*[]costRow{"day": &d.Days, "chat": &d.Chats, "model": &d.Models} {
+		sums, err := s.SumUsage(v.ctx(), operate.UsageSumQuery{By: by, From: d.From, To: d.To})
 		if err != nil {
 			return err
 		}
-		for _, u := range found.Rows {
-			for i, name := range []string{u.Day, u.Chat, u.Model} {
-				sums[i][name] = sums[i][name].Add(u.Use)
-			}
-		}
-		rows += len(found.Rows)
-		if after = found.Next; after == "" || rows >= costRows {
-			d.Cut = after != ""
-			break
-		}
+		*rows, d.Cut = costOf(sums.Rows), d.Cut || sums.Cut
 	}
-	d.Days, d.Chats, d.Models = costOf(sums[0]), costOf(sums[1]), costOf(sums[2])
-	sorted.By(d.Days, func(a, b costRow) int { return cmp.Compare(b.Name, a.Name) })
 	return v.show(page{Name: "cost", Title: "Cost", Data: d})
 }
 
-// costOf are the sums with the largest first; behind [pageRows] rows the rest is one row.
-func costOf(sums map[string]corebot.Use) (rows []costRow) {
-	for name, use := range sums {
-		rows = append(rows, costRow{Name: name, Use: use})
+// costOf are the sums in their order; behind [pageRows] rows the rest is one row.
+func costOf(sums []corebot.UsageSum) []costRow {
+	rows := []costRow{}
+	for _, u := range sums {
+		rows = append(rows, costRow{UsageSum: u})
 	}
-	sorted.By(rows, func(a, b costRow) int {
-		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(b.Tokens(), a.Tokens()), cmp.Compare(a.Name, b.Name))
-	})
 	if len(rows) > pageRows {
-		rest := costRow{Name: fmt.Sprintf("%d others", len(rows)-pageRows+1)}
+		rest := costRow{UsageSum: corebot.UsageSum{Name: fmt.Sprintf("%d others", len(rows)-pageRows+1)}}
 		for _, r := range rows[pageRows-1:] {
 			rest.Use = rest.Use.Add(r.Use)
 		}

@@ -13,6 +13,7 @@ import (
 // nowData is what happens at this moment.
 type nowData struct {
 	Lanes  []operate.Lane        `json:"lanes"`
+	Busy   operate.Lanes         `json:"busy"` // counts of all lanes
 	Health operate.Health        `json:"health"`
 	Status operate.Status        `json:"status"`
 	Lately []operate.AuditEvent  `json:"lately"` // of the last minute, newest first
@@ -34,7 +35,7 @@ func (c *Console) now(v *visit) (err error) {
 	if err != nil {
 		return err
 	}
-	d.Lanes = lanes.Rows
+	d.Lanes, lanes.Rows, d.Busy = lanes.Rows, nil, lanes
 	if d.Health, err = s.ReadHealth(v.ctx(), struct{}{}); err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func (c *Console) memory(v *visit) error {
 	}
 	if d.Find != "" {
 		found, err := s.SearchMemory(v.ctx(), operate.MemorySearch{
-			ByAgent: operate.ByAgent{Agent: d.Agent}, Text: d.Find, Limit: pageRows,
+			ByAgent: operate.ByAgent{Agent: d.Agent}, Text: d.Find, Part: operate.Part{Limit: pageRows},
 		})
 		if err != nil {
 			return err

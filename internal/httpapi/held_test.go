@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -163,47 +161,6 @@ func TestACallerWaitsLongerThanOtherRequestsTake(t *testing.T) {
 				t.Errorf("the answer could be written until %v", w.until.Sub(began))
 			}
 		})
-	}
-}
-
-// used are the rows of the books, some on a page.
-type used struct {
-	operate.Books
-	rows []corebot.UseRow
-}
-
-func (u used) Page(_ context.Context, _, _, after string, _ int) (found []corebot.UseRow, next string, err error) {
-	n, _ := strconv.Atoi(after)
-	found = u.rows[n:min(n+2, len(u.rows))]
-	if n+2 < len(u.rows) {
-		next = strconv.Itoa(n + 2)
-	}
-	return found, next, nil
-}
-
-func TestUseIsAddedUpByDayChatAndModel(t *testing.T) {
-	var u used
-	for i, day := range []string{"2026-11-24", "2026-11-24", "2026-11-23", "2026-11-22", "2026-11-22"} {
-		u.rows = append(u.rows, corebot.UseRow{
-			Day: day, Chat: fmt.Sprint("chat ", i%2), Model: fmt.Sprint("model ", i%3),
-			Use: corebot.Use{Turns: 1, Cost: corebot.Money(i)},
-		})
-	}
-	s := operate.New(operate.Stores{Books: u})
-	for by, want := range map[string]string{
-		"":      "2026-11-24 2 1, 2026-11-23 1 2, 2026-11-22 2 7, ",
-		"day":   "2026-11-24 2 1, 2026-11-23 1 2, 2026-11-22 2 7, ",
-		"chat":  "chat 0 3 6, chat 1 2 4, ",
-		"model": "model 1 2 5, model 0 2 3, model 2 1 2, ",
-	} {
-		got := ""
-		sums, err := sumUsage(s, t.Context(), sumQuery{By: by})
-		for _, r := range sums.Rows {
-			got += fmt.Sprintf("%s %d %d, ", r.Name, r.Turns, int64(r.Cost))
-		}
-		if err != nil || got != want || sums.Cut {
-			t.Errorf("by %q it is %s: %v", by, got, err)
-		}
 	}
 }
 

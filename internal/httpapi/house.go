@@ -62,12 +62,12 @@ func globalMemory(s *operate.Service, ctx context.Context, by byAgent) (operate.
 type memorySearch struct {
 	Agent string `query:"agent" doc:"left out: all agents"`
 	Text  string `query:"text" doc:"words, and phrases in quotes: a line must have all of them"`
-	Limit int    `query:"limit" doc:"at most so many lines, from the first"`
+	part
 }
 
 func searchMemory(s *operate.Service, ctx context.Context, q memorySearch) (operate.Page[operate.MemoryLine], error) {
 	return s.SearchMemory(ctx, operate.MemorySearch{
-		ByAgent: operate.ByAgent{Agent: q.Agent}, Text: q.Text, Limit: q.Limit,
+		ByAgent: operate.ByAgent{Agent: q.Agent}, Text: q.Text, Part: q.of(),
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,8 +77,8 @@ type (
 	// MemorySearch asks for the lines that have every phrase of a query.
 	MemorySearch struct {
 		ByAgent
-		Text  string `json:"text"`
-		Limit int    `json:"limit"`
+		Text string `json:"text"`
+		Part
 	}
 	// MemoryLine is a line that was found.
 	MemoryLine struct {
@@ -141,20 +142,34 @@ func (s *Service) ReadMemory(ctx context.Context, q MemoryQuery) (MemoryPage, er
 }
 
 // SearchMemory looks in the page that every chat of an agent reads, and then in the pages of the agent's channels and
-// chats. An empty agent means all agents.
+// chats. An empty agent means all agents. A cursor says how many lines were given before: a line that is forgotten
+// meanwhile moves those behind it.
 func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[MemoryLine], error) {
 	query := terms.Parse(q.Text)
 	if len(query.Phrases) == 0 {
 		return Page[MemoryLine]{}, fmt.Errorf("%w: %q has no word to look for", corebot.ErrInvalid, clip(q.Text))
 	}
-	found, full := Page[MemoryLine]{Rows: []MemoryLine{}}, Part{Limit: q.Limit}.size()
+	given, err := strconv.Atoi(cmp.Or(q.After, "0"))
+	if err != nil || given < 0 {
+		return Page[MemoryLine]{}, corebot.WithHint(fmt.Errorf("%w: %q is no cursor of this list", corebot.ErrInvalid,
+			clip(q.After)), "begin again with the first page")
+	}
+	found, full, seen := Page[MemoryLine]{Rows: []MemoryLine{}}, q.size(), 0
 	look := func(chat, text string, first int) {
 		n := first - 1
 		for line := range strings.Lines(text) {
 			n++
-			if len(found.Rows) < full && query.In(line).Phrases == len(query.Phrases) {
-				found.Rows = append(found.Rows, MemoryLine{chat, n, strings.TrimSpace(line)})
+			if found.Next != "" || query.In(line).Phrases != len(query.Phrases) {
+				continue
 			}
+			if seen++; seen <= given {
+				continue
+			}
+			if len(found.Rows) == full {
+				found.Next = strconv.Itoa(given + full)
+				return
+			}
+			found.Rows = append(found.Rows, MemoryLine{chat, n, strings.TrimSpace(line)})
 		}
 	}
 	agents, err := s.stores.Agents.Agents(ctx)
@@ -172,7 +187,7 @@ func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[Memory
 		look("", text, 1)
 	}
 	shared := map[corebot.Key]bool{}
-	for after := ""; len(found.Rows) < full; {
+	for after := ""; found.Next == ""; {
 		chats, next, err := s.stores.Chats.Page(ctx, "", after, MaxRows)
 		if err != nil {
 			return found, err

@@ -15,8 +15,9 @@ type Lives interface {
 	FindIn(ctx context.Context, k corebot.Key, messageID string) ([]corebot.Life, error)
 	// Waiting gives the messages of a chat that wait or run. The first has its steps.
 	Waiting(ctx context.Context, k corebot.Key, limit int) ([]corebot.Life, error)
-	// Heads gives the message at the front of each lane that has one, with its steps, and the number of messages there.
-	Heads(ctx context.Context, limit int) ([]corebot.Life, []int64, error)
+	// Heads tells what the lanes of an agent hold, and gives at most limit of them. An empty agent means all. With
+	// whole, each message at a front has its content and its steps.
+	Heads(ctx context.Context, agent string, limit int, whole bool) (corebot.BusyLanes, error)
 }
 
 // The operations on messages that wait or run.
@@ -36,13 +37,18 @@ type (
 		Head     Life  `json:"head"` // the message at its front
 		Messages int64 `json:"messages"`
 	}
-	// Lanes are the conversations with messages, those whose turns run first.
+	// Lanes are conversations with messages, those whose turns run first.
 	Lanes struct {
-		Rows []Lane `json:"rows"`
+		Rows     []Lane `json:"rows"`
+		Total    int64  `json:"total"`    // lanes with messages, those without a row included
+		Running  int64  `json:"running"`  // of them: whose turn runs
+		Messages int64  `json:"messages"` // that wait or run in all of them
 	}
-	// LanesQuery asks for at most so many lanes.
+	// LanesQuery asks for at most so many lanes of an agent.
 	LanesQuery struct {
-		Limit int `json:"limit"`
+		Agent string `json:"agent,omitempty"` // empty: of all agents
+		Brief bool   `json:"brief,omitempty"` // without contents and steps
+		Limit int    `json:"limit"`
 	}
 )
 
@@ -55,11 +61,12 @@ func (s *Service) ListWaiting(ctx context.Context, q WaitingQuery) (told Told, e
 	return told, err
 }
 
-// ListLanes gives the conversations with messages, those whose turns run first.
+// ListLanes gives conversations with messages, those whose turns run first, and counts all of them.
 func (s *Service) ListLanes(ctx context.Context, q LanesQuery) (all Lanes, err error) {
-	found, depths, err := s.stores.Lives.Heads(ctx, Part{Limit: q.Limit}.size())
-	for i, life := range found {
-		all.Rows = append(all.Rows, Lane{newLife(life), depths[i]})
+	busy, err := s.stores.Lives.Heads(ctx, q.Agent, Part{Limit: q.Limit}.size(), !q.Brief)
+	all = Lanes{Rows: []Lane{}, Total: busy.Lanes, Running: busy.Running, Messages: busy.Messages}
+	for _, f := range busy.Fronts {
+		all.Rows = append(all.Rows, Lane{newLife(f.Life), f.Messages})
 	}
 	return all, err
 }

@@ -89,7 +89,7 @@ func table() []entry {
 		GiveUpHead.entry(), CountDeadLetters.entry(),
 		BeginReplay.entry(), StepReplay.entry(), StopReplay.entry(), ListReplays.entry(),
 		Why.entry(), ListWaiting.entry(), ListLanes.entry(),
-		ReadStatus.entry(), ListUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
+		ReadStatus.entry(), ListUsage.entry(), SumUsage.entry(), ListAudit.entry(), VerifyAudit.entry(),
 		ReadRecords.entry(), ReadHead.entry(), NewAuditKey.entry(),
 		ListChats.entry(), FindChat.entry(), ShowChat.entry(), ReadHistory.entry(), SearchHistory.entry(),
 		RegisterChat.entry(), ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),

@@ -73,10 +73,37 @@ type Books interface {
 	// Page gives rows of the days from one to another, both included, behind a cursor, newest day first, and the cursor
 	// behind them.
 	Page(ctx context.Context, from, to, after string, limit int) (found []corebot.UseRow, next string, err error)
+	// Sums adds the days up by day, chat or model. It gives at most limit of so many names. Days come with the newest
+	// first, chats and models with the largest cost first.
+	Sums(ctx context.Context, by, from, to string, limit int) (found []corebot.UsageSum, names int, err error)
 }
 
-// ListUsage lists what models used.
-var ListUsage = reads("usage.list", (*Service).ListUsage)
+// The operations on what models used.
+var (
+	ListUsage = reads("usage.list", (*Service).ListUsage)
+	SumUsage  = reads("usage.sums", (*Service).SumUsage)
+)
+
+type (
+	// UsageSumQuery asks for the use from one day to another, both included, added up.
+	UsageSumQuery struct {
+		By   string `json:"by"` // day, chat or model
+		From string `json:"from"`
+		To   string `json:"to"`
+	}
+	// UsageSums are the sums: days with the newest first, and chats and models with the largest cost first.
+	UsageSums struct {
+		By   string             `json:"by"`
+		Rows []corebot.UsageSum `json:"rows"`
+		Cut  bool               `json:"cut,omitempty"` // there are more names: ask for fewer days
+	}
+)
+
+// SumUsage adds up what models used.
+func (s *Service) SumUsage(ctx context.Context, q UsageSumQuery) (UsageSums, error) {
+	found, names, err := s.stores.Books.Sums(ctx, q.By, q.From, q.To, MaxRows)
+	return UsageSums{By: q.By, Rows: append([]corebot.UsageSum{}, found...), Cut: names > len(found)}, err
+}
 
 // UsageQuery asks for a part of what was used from one day to another, both included; see [corebot.Accounting.Day].
 type UsageQuery struct {
