@@ -20,6 +20,12 @@ type FileKeeper interface {
 	// reference with a fault says why the content is not kept.
 	Keep(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
 		corebot.Part, corebot.AttachedFile, error)
+	// KeepHeard is Keep for a message that is only context. Such files are smaller, and leave half of the room to those
+	// that people send to the bot.
+	KeepHeard(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
+		corebot.Part, corebot.AttachedFile, error)
+	// DisplayName makes a name that a sender chose fit to be shown, and to name a file.
+	DisplayName(name string) string
 	// Had says whether a conversation has had a message of this id: its files are not fetched again.
 	Had(ctx context.Context, k corebot.Key, id string) (bool, error)
 }
@@ -69,6 +75,7 @@ func (d *FrontDoor) keep(ctx context.Context, in Incoming, m *corebot.Message, u
 		if p.Type != corebot.PartText {
 			places = append(places, i)
 			m.Parts[i].Hash = ""
+			m.Parts[i].Name = d.opts.Files.DisplayName(p.Name)
 		}
 	}
 	if m.Direction == corebot.Control || len(in.Files) == 0 {
@@ -119,11 +126,21 @@ func (d *FrontDoor) keepOne(ctx context.Context, m *corebot.Message, p corebot.P
 		return p, fmt.Errorf("%w: the file %q cannot be read: %w", corebot.ErrInvalid, p.Name, err)
 	}
 	defer content.Close() //nolint:errcheck // only read
-	kept, _, err := d.opts.Files.Keep(ctx, m.Key, m.ID, p, content)
+	kept, _, err := d.keeps(m)(ctx, m.Key, m.ID, p, content)
 	if bad := sourceFailure(nil); errors.As(err, &bad) {
 		err = fmt.Errorf("%w: the file %q cannot be read: %w", corebot.ErrInvalid, p.Name, err)
 	}
 	return kept, err
+}
+
+// keeps is how the contents of a message are kept.
+func (d *FrontDoor) keeps(m *corebot.Message) func(context.Context, corebot.Key, string, corebot.Part, io.Reader) (
+	corebot.Part, corebot.AttachedFile, error,
+) {
+	if m.Kind == corebot.KindHeard {
+		return d.opts.Files.KeepHeard
+	}
+	return d.opts.Files.Keep
 }
 
 // sourceFailure is the error of where a content comes from, unlike one of the store.
@@ -132,15 +149,19 @@ type sourceFailure interface {
 	OfSource()
 }
 
-// fetch gets a content from the platform, with a second try. The time for the files of a batch can be over before it.
+// fetch gets a content from the platform, with a second try. The time for the files of a batch can be over before it,
+// or before the end of a wait that the platform asks for.
 func (d *FrontDoor) fetch(ctx context.Context, m *corebot.Message, p corebot.Part, a Attached, until time.Time) (
 	corebot.Part, error,
 ) {
 	var err error
 	for try := range fetchTries {
 		a.flows()
-		if try > 0 && !pause(ctx, min(fetchPause, time.Until(until))) {
-			break
+		if try > 0 {
+			wait := max(fetchPause, askedWait(err))
+			if wait >= time.Until(until) || !pause(ctx, wait) {
+				break
+			}
 		}
 		var kept corebot.Part
 		kept, err = d.fetchOnce(ctx, m, p, a, until)
@@ -150,6 +171,9 @@ func (d *FrontDoor) fetch(ctx context.Context, m *corebot.Message, p corebot.Par
 			return kept, nil
 		case errors.Is(err, corebot.ErrTooLarge):
 			p.Text = "it is not kept: it is larger than a file may be"
+			if m.Kind == corebot.KindHeard {
+				p.Text = "it is not kept: it is larger than a file of a message may be that is only context"
+			}
 			return p, nil
 		case ctx.Err() == nil && !errors.As(err, &bad):
 			return p, err
@@ -181,7 +205,7 @@ func (d *FrontDoor) fetchOnce(ctx context.Context, m *corebot.Message, p corebot
 		return p, &unfetched{cmp.Or(context.Cause(ctx), err)}
 	}
 	defer content.Close() //nolint:errcheck // only read
-	kept, _, err := d.opts.Files.Keep(ctx, m.Key, m.ID, p, &flowing{content, func() {
+	kept, _, err := d.keeps(m)(ctx, m.Key, m.ID, p, &flowing{content, func() {
 		timer.Reset(fetchIdle)
 		a.flows()
 	}})

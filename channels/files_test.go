@@ -2,8 +2,11 @@ package channels_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -200,6 +203,85 @@ func TestAFileBelongsToItsPartWhateverBecomesOfTheText(t *testing.T) {
 	if p := acceptFile(t, k, door, in); p.Hash == "" {
 		t.Errorf("%+v", p)
 	}
+}
+
+// Nobody asked for the files of chatter: they take half of the room, and are small.
+func TestChatterLeavesRoomForFilesThatAreSentToTheBot(t *testing.T) {
+	k := apptest.New(t, apptest.Options{})
+	refs := storage.NewAttached(k.DB)
+	files := desk{filestore.New(t.TempDir(), refs, filestore.Options{
+		FileBytes: 2 * filestore.MaxHeard, ChatBytes: 100, TotalBytes: 1000,
+	}), refs}
+	access, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := doorOf(t, k, channels.AccountRules{Access: access, Groups: channels.GroupsMention},
+		channels.DoorOptions{Files: files})
+	keeps := func(content string, mentioned bool) bool {
+		t.Helper()
+		in := sends(content[:1], gives(strings.NewReader(content)))
+		in.Envelope = corebot.Envelope{Group: true, Mentioned: mentioned}
+		if _, err := door.Accept(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		all, err := refs.Contents(t.Context(), "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+		return slices.ContainsFunc(all, func(f corebot.AttachedFile) bool { return f.Hash == hash })
+	}
+	for _, letter := range []string{"a", "b", "c", "d", "e"} {
+		if !keeps(strings.Repeat(letter, 10), false) {
+			t.Errorf("the file of %s was not kept", letter)
+		}
+	}
+	if keeps("full", false) || keeps(strings.Repeat("l", filestore.MaxHeard+1), false) {
+		t.Error("chatter takes more than half of the room, or a large file")
+	}
+	if !keeps(strings.Repeat("x", 50), true) {
+		t.Error("what was sent to the bot was not kept")
+	}
+}
+
+func TestADownloadWaitsAsLongAsThePlatformAsks(t *testing.T) {
+	for name, c := range map[string]struct {
+		asks, took time.Duration
+		tries      int
+	}{
+		"a short wait":                      {30 * time.Second, 30 * time.Second, 2},
+		"longer than its messages can wait": {time.Hour, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, door, _ := withFiles(t, policy.AccessOpen)
+				tries, began := 0, time.Now()
+				p := acceptFile(t, k, door, sends("1", func(context.Context) (io.ReadCloser, error) {
+					if tries++; time.Since(began) < c.asks {
+						return nil, &corebot.Failure{
+							Class: corebot.RateLimited, RetryAfter: c.asks, Err: errors.New("too many requests"),
+						}
+					}
+					return io.NopCloser(strings.NewReader("x")), nil
+				}))
+				if took := time.Since(began); tries != c.tries || took != c.took || (p.Hash != "") != (c.tries == 2) {
+					t.Errorf("%d tries in %v, %+v", tries, took, p)
+				}
+			})
+		})
+	}
+}
+
+func TestNamesThatSendersChooseAreFitToBeShownWhateverBecomesOfTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, door, _ := withFiles(t, policy.AccessOpen)
+		in := sends("1", func(context.Context) (io.ReadCloser, error) { return nil, errors.New("no") })
+		in.Parts[1].Name = "../../etc/\u202efdp.exe"
+		if p := acceptFile(t, k, door, in); strings.ContainsAny(p.Name, "/\u202e") || p.Name == "" {
+			t.Errorf("the name is %q", p.Name)
+		}
+	})
 }
 
 // Only a platform that gives nothing for a while is given up.

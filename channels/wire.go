@@ -15,6 +15,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -126,9 +127,25 @@ func (w *Wire) Open(ctx context.Context, what string, r *http.Request) (io.ReadC
 	}
 	if response.StatusCode != http.StatusOK {
 		_ = response.Body.Close() // it was not the file
-		return nil, fmt.Errorf("%s refused %s: %s", w.Platform, what, http.StatusText(response.StatusCode))
+		err := fmt.Errorf("%s refused %s: %s", w.Platform, what, http.StatusText(response.StatusCode))
+		if response.StatusCode == http.StatusTooManyRequests {
+			err = &corebot.Failure{Class: corebot.RateLimited, RetryAfter: retryAfter(response.Header), Err: err}
+		}
+		return nil, err
 	}
 	return response.Body, nil
+}
+
+// retryAfter is the wait that an answer asks for: a number of seconds, or a date (RFC 9110, 10.2.3). Zero: none.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, maxAsked.Seconds()) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(time.Until(at), 0), maxAsked)
+	}
+	return 0
 }
 
 // Strange is the error of an answer that is not the platform's: of a proxy, or of something else at the address.

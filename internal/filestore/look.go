@@ -146,6 +146,9 @@ func webpSize(in io.Reader) (w, h int, ok bool) {
 	return 0, 0, false
 }
 
+// DisplayName is [DisplayName], for who has a store only.
+func (s *Store) DisplayName(name string) string { return DisplayName(name) }
+
 // DisplayName makes a name that a sender chose fit to be shown, and to name a file. The result is one path part of at
 // most 120 bytes, without invisible characters, and does not hide the file. Empty stays empty.
 func DisplayName(name string) string {

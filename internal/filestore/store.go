@@ -55,6 +55,9 @@ type Options struct {
 	Low func() string // says why nothing more may be written; nil, or empty: it may
 }
 
+// MaxHeard is how large a file of a message can be that is not answered, in bytes.
+const MaxHeard = 8 << 20
+
 // Grace is how long bytes without a reference stay.
 const Grace = time.Hour
 
@@ -94,12 +97,30 @@ func (e *SourceError) Unwrap() error { return e.Err }
 // OfSource tells this error from those of the store.
 func (e *SourceError) OfSource() {}
 
+// limits are those of one content, in bytes.
+type limits struct{ file, chat, total int64 }
+
 // Keep stores the content of a part of a message. The returned part has its hash, its type, and a name that is fit to
 // be shown. The reference says whether the content was kept. Where the part has a hash, another content is not kept:
 // [corebot.ErrInvalid].
 func (s *Store) Keep(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
 	corebot.Part, corebot.AttachedFile, error,
 ) {
+	return s.keep(ctx, k, message, p, from, limits{s.opts.FileBytes, s.opts.ChatBytes, s.opts.TotalBytes})
+}
+
+// KeepHeard is Keep for a message that is not answered. A content has [MaxHeard] bytes at most. Such contents can take
+// half of the room: the other half is for what people send to the bot.
+func (s *Store) KeepHeard(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
+	corebot.Part, corebot.AttachedFile, error,
+) {
+	return s.keep(ctx, k, message, p, from,
+		limits{min(s.opts.FileBytes, MaxHeard), s.opts.ChatBytes / 2, s.opts.TotalBytes / 2})
+}
+
+func (s *Store) keep(
+	ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader, most limits,
+) (corebot.Part, corebot.AttachedFile, error) {
 	none := corebot.AttachedFile{}
 	if s.opts.Low != nil {
 		if why := s.opts.Low(); why != "" {
@@ -112,7 +133,7 @@ func (s *Store) Keep(ctx context.Context, k corebot.Key, message string, p coreb
 	case <-ctx.Done():
 		return p, none, context.Cause(ctx)
 	}
-	part, err := s.receive(ctx, from)
+	part, err := s.receive(ctx, from, most.file)
 	if err != nil {
 		return p, none, err
 	}
@@ -128,7 +149,7 @@ func (s *Store) Keep(ctx context.Context, k corebot.Key, message string, p coreb
 	f := corebot.AttachedFile{
 		Key: k, MessageID: message, Hash: part.hash, Name: seen.Name, MediaType: seen.MediaType, Size: part.size,
 	}
-	f, err = s.place(ctx, part, f)
+	f, err = s.place(ctx, part, f, most)
 	seen.Hash = part.hash
 	return seen, f, err
 }
@@ -144,15 +165,17 @@ func lookAt(part part, p corebot.Part) (corebot.Part, error) {
 }
 
 // place gives a content its name and its reference.
-func (s *Store) place(ctx context.Context, part part, f corebot.AttachedFile) (corebot.AttachedFile, error) {
+func (s *Store) place(ctx context.Context, part part, f corebot.AttachedFile, most limits) (
+	corebot.AttachedFile, error,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.count(); err != nil {
 		return f, err
 	}
 	// Another chat's content counts as new: the answer must not tell that it is here.
-	if s.total+part.size > s.opts.TotalBytes {
-		f.Fault = fmt.Sprintf("all files together take %d of %d bytes", s.total, s.opts.TotalBytes)
+	if s.total+part.size > most.total {
+		f.Fault = fmt.Sprintf("all files together take %d of %d bytes", s.total, most.total)
 		if has, err := s.refs.File(ctx, f.Key, f.Hash); err == nil && has.Fault == "" {
 			f.Fault = ""
 		}
@@ -166,7 +189,7 @@ func (s *Store) place(ctx context.Context, part part, f corebot.AttachedFile) (c
 	}
 	fault.Point("file", "stored")
 	delete(s.orphans, f.Hash)
-	f, err := s.refs.Refer(ctx, f, s.opts.ChatBytes)
+	f, err := s.refs.Refer(ctx, f, most.chat)
 	fault.Point("file", "referred")
 	if err == nil && f.Fault != "" && fresh && os.Remove(s.path(f.Hash)) == nil { // the chat has no room for it
 		s.total -= f.Size
@@ -199,7 +222,7 @@ type part struct {
 }
 
 // receive writes a content to a file of its own, and syncs it.
-func (s *Store) receive(ctx context.Context, from io.Reader) (p part, err error) {
+func (s *Store) receive(ctx context.Context, from io.Reader, most int64) (p part, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return p, fmt.Errorf("make the directory of files: %w", err)
 	}
@@ -214,7 +237,7 @@ func (s *Store) receive(ctx context.Context, from io.Reader) (p part, err error)
 		}
 	}()
 	sum := sha256.New()
-	p.size, err = pour(ctx, io.MultiWriter(f, sum), from, s.opts.FileBytes)
+	p.size, err = pour(ctx, io.MultiWriter(f, sum), from, most)
 	if err == nil {
 		if err = f.Sync(); err != nil {
 			err = fmt.Errorf("keep a file: %w", full(err))
