@@ -86,7 +86,8 @@ var (
 	sharding     = corebot.WithHint(errors.New("the bot is in so many servers that Discord wants shards of it"),
 		"Corebot connects once for a bot: take it out of servers, or make another bot for it")
 	disallowed = corebot.WithHint(errors.New("the portal does not allow the intents of the bot"),
-		"look at Privileged Gateway Intents on the page Bot of the developer portal, and start Corebot again")
+		"look at Privileged Gateway Intents on the page Bot of the developer portal, then `corebot channels restart "+
+			"discord`")
 )
 
 // gateway is one connection. Its events come in the order of their sequence, without a gap. A slow receiver holds the
@@ -170,15 +171,24 @@ func ended(err error) error {
 	}
 	switch c.Code {
 	case closeAuthentication:
-		return fmt.Errorf("%w; %w", revoked, err)
+		return settled(revoked, err)
 	case closeNotAuthenticated, closeSequence, closeTimedOut:
 		return fmt.Errorf("%w: %w", errForgotten, err)
 	case closeShard, closeSharding:
-		return fmt.Errorf("%w; %w", sharding, err)
+		return settled(sharding, err)
 	case closeIntents, closeDisallowed:
-		return fmt.Errorf("%w; %w", disallowed, err)
+		return settled(disallowed, err)
 	}
 	return fmt.Errorf("the gateway closed the connection: %w", err)
+}
+
+// settledPause is when to connect again after an end that only a person can mend. Discord has 1,000 beginnings of
+// sessions in a day for a bot, and resets its token after more.
+const settledPause = 15 * time.Minute
+
+// settled is such an end. A restart of the account connects at once.
+func settled(why, err error) error {
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: settledPause, Err: fmt.Errorf("%w; %w", why, err)}
 }
 
 // begin identifies the bot or resumes a session, and then receives until ctx ends.

@@ -70,6 +70,11 @@ func (c *Channel) Run(ctx context.Context, door channels.Door) error {
 	if ctx.Err() != nil {
 		return nil
 	}
+	if errors.Is(err, disallowed) { // what the portal allows has changed
+		c.mu.Lock()
+		c.bot = self{}
+		c.mu.Unlock()
+	}
 	return err
 }
 
@@ -85,6 +90,10 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 		return err
 	}
 	r.at = begin(me, r.cursor)
+	if r.cursor.Position != "" && r.at.Since == "" {
+		c.site.Log.Warn().Msg("the stored position cannot be read, or is of another bot: what was said until now is " +
+			"not answered")
+	}
 	for {
 		err := r.connect(ctx)
 		switch {

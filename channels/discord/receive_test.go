@@ -1,7 +1,9 @@
 package discord_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -226,6 +230,47 @@ func TestTheErrorOfAConnectionSaysWhatMendsIt(t *testing.T) {
 				t.Errorf("the error has the token: %v", err)
 			}
 		})
+	}
+}
+
+// TestWhatOnlyAPersonCanMendIsTriedSeldom: Discord has 1,000 beginnings of sessions in a day for a bot.
+func TestWhatOnlyAPersonCanMendIsTriedSeldom(t *testing.T) {
+	for _, code := range []int{4004, 4011, 4013, 4014} {
+		s, d, asked := platform(t), &channeltest.Door{}, atomic.Int64{}
+		s.Faults(func(c discordtest.Call) discordtest.Fault {
+			if c.Name == "application" {
+				asked.Add(1)
+			}
+			return discordtest.Fault{}
+		})
+		c := open(t, s)
+		for range 2 {
+			ended, _ := run(t, c, d)
+			until(t, "it is connected", func() bool { return s.Connected() > 0 })
+			s.Disconnect(code)
+			f := (*corebot.Failure)(nil)
+			if err := <-ended; !errors.As(err, &f) || f.RetryAfter < 10*time.Minute {
+				t.Errorf("after %d it ended with %v, to be tried again in %+v", code, err, f)
+			}
+			until(t, "it is gone", func() bool { return s.Connected() == 0 })
+		}
+		if n := asked.Load(); code >= 4013 && n != 2 {
+			t.Errorf("after %d the intents of the application were read %d times", code, n)
+		}
+	}
+}
+
+func TestAPositionThatCannotBeReadIsSaid(t *testing.T) {
+	s, d := platform(t), &channeltest.Door{}
+	if _, err := d.AcceptBatch(t.Context(), nil, corebot.Cursor{Position: "damaged"}); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	_, stop := run(t, openWith(t, s, zerolog.New(&log), nil), d)
+	until(t, "it is connected", func() bool { return s.Connected() > 0 })
+	stop()
+	if !strings.Contains(log.String(), "the stored position cannot be read") {
+		t.Errorf("the log has %s", log.String())
 	}
 }
 

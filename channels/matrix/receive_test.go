@@ -323,6 +323,25 @@ func TestACheckSaysAsWhomTheAccountIsKnown(t *testing.T) {
 	}
 }
 
+func TestAPositionThatCannotBeReadIsSaid(t *testing.T) {
+	s, d := platform(t), &channeltest.Door{}
+	if _, err := d.AcceptBatch(t.Context(), nil, corebot.Cursor{Position: "damaged"}); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- openWith(t, s, zerolog.New(&log)).Run(ctx, d) }()
+	for began := time.Now(); d.Position() == "damaged" && time.Since(began) < 10*time.Second; {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-ended
+	if !strings.Contains(log.String(), "the stored position cannot be read") {
+		t.Errorf("the log has %s", log.String())
+	}
+}
+
 func TestTheTokenStandsInNoErrorAndNoLog(t *testing.T) {
 	s := platform(t)
 	var log bytes.Buffer

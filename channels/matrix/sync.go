@@ -106,7 +106,12 @@ func (c *Channel) receive(ctx context.Context, door channels.Door, joins *joiner
 	if err != nil {
 		return err
 	}
-	for at, most := begin(me, cursor), timelineMost; ; {
+	at := begin(me, cursor)
+	if at.since == "" && cursor.Position != "" {
+		c.site.Log.Warn().Msg("the stored position cannot be read, or is of another user: what was said until now is " +
+			"not answered")
+	}
+	for most := timelineMost; ; {
 		a, err := c.fetch(ctx, at.since, most)
 		switch {
 		case errors.Is(err, errLong) && most > 1: // what is left out comes by pages

@@ -1,11 +1,16 @@
 package slack_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/slack"
@@ -82,4 +87,18 @@ func TestAClockThatWasAheadLosesNothing(t *testing.T) {
 	r.channel = open(t, s)
 	r.start()
 	r.until("what was said while it was away came", func() bool { return r.has("while away") })
+}
+
+func TestAPositionThatCannotBeReadIsSaid(t *testing.T) {
+	s, log := platform(t), &bytes.Buffer{}
+	r := &running{s, t, openAt(t, s, channels.Site{Account: account, Log: zerolog.New(log)}), &channeltest.Door{}, nil}
+	if _, err := r.door.AcceptBatch(t.Context(), nil, corebot.Cursor{Position: "damaged"}); err != nil {
+		t.Fatal(err)
+	}
+	stop := r.start()
+	r.until("it begins anew", func() bool { return r.door.Position() != "damaged" })
+	stop()
+	if !strings.Contains(log.String(), "the stored position cannot be read") {
+		t.Errorf("the log has %s", log.String())
+	}
 }

@@ -211,6 +211,10 @@ func (r *receiver) begin(ctx context.Context) error {
 	at, stored := positionOf(r.me, r.cursor, r.bot.now())
 	r.at = at
 	if !stored {
+		if r.cursor.Position != "" {
+			r.site.Log.Warn().Msg("the stored position cannot be read, or is of another bot: what was said until now " +
+				"is not answered")
+		}
 		return r.give(ctx, nil)
 	}
 	return r.fill(ctx)
