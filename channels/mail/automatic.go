@@ -8,7 +8,8 @@ import (
 )
 
 // automatic says why a mail is one of a program; empty: a person may have written it. Such a mail is never answered, so
-// that no two programs write each other for ever (RFC 3834).
+// that no two programs write each other for ever (RFC 3834). Feedback-ID is no such sign: Proton and Fastmail put it on
+// every mail of a person. docs/channels.md lists the signs.
 func automatic(h header, from address) string {
 	if s := word1(h.text("auto-submitted")); s != "" && s != "no" {
 		return "Auto-Submitted"
@@ -22,7 +23,7 @@ func automatic(h header, from address) string {
 		case strings.HasPrefix(f.name, "list-") && f.name != "list-unsubscribe-post":
 			return "a mailing list"
 		case f.name == "x-autoreply", f.name == "x-autorespond", f.name == "x-auto-reply",
-			f.name == "x-mail-autoreply", f.name == "x-failed-recipients", f.name == "feedback-id":
+			f.name == "x-mail-autoreply", f.name == "x-failed-recipients":
 			return f.name
 		}
 	}

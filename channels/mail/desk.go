@@ -8,6 +8,7 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 )
 
@@ -109,8 +110,9 @@ func (c *Channel) file(ctx context.Context, text []byte) error {
 	})
 }
 
-// arrives is how long a copy of a mail that was taken may be on its way to the mailbox. Tests wait for less.
-var arrives = 8 * time.Second
+// arrives is how long a copy of a mail that was taken may be on its way to the mailbox: a busy server can need more
+// than 8 s. Tests wait for less.
+var arrives = 15 * time.Second
 
 // lookAgain is when to search the mailbox anew meanwhile. A search can take long in a large mailbox, so the reception
 // says what has come in between.
@@ -118,8 +120,9 @@ const lookAgain = 4 * time.Second
 
 // Delivered implements [channels.Reconciler]: it looks for the mail in the mailbox, under its Message-ID. The server
 // takes the copy for the account itself in one with the mail, so the mail was sent if it is there. If not, it is looked
-// for again, because a copy can be on its way. A copy that Corebot files itself comes later than the mail: if that is
-// missing, nobody can tell.
+// for again, because a copy can be on its way. A call whose time is too short for that leaves the question open, and
+// the next one goes on. A copy that Corebot files itself comes later than the mail. If that copy is missing, nobody can
+// tell.
 func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
 	id := c.names.of(o.Key, o.IdempotencyKey)
 	if c.isAbsent(id) {
@@ -136,23 +139,31 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 		}
 		switch {
 		case shown:
+			c.found(id)
 			return channels.Receipt{IDs: []string{id}}, true, nil
 		case c.settings.SentCopy == copyAppend:
 			return channels.Receipt{}, false, fmt.Errorf("%w: there is no copy of the mail", channels.ErrMayBeShown)
 		case !asked: // a server that is down can have the copy in its spool
 			out, err := c.submit(ctx)
 			if err != nil {
+				c.found(id) // the time begins anew when the server is back
 				return channels.Receipt{}, false, err
 			}
 			_, asked = out.Quit(), true
-			until = within(ctx, arrives)
-		case !time.Now().Before(until):
+			until = c.lookedFor(id).Add(arrives)
+		}
+		now := time.Now()
+		if !now.Before(until) {
+			c.found(id)
 			return channels.Receipt{}, false, nil
 		}
-		again := time.Now().Add(lookAgain)
-		if until.Before(again) {
-			again = until
+		if by, bounded := ctx.Deadline(); bounded && by.Before(now.Add(toSpare)) {
+			return channels.Receipt{}, false, &corebot.Failure{
+				Class: corebot.Cancelled, RetryAfter: until.Sub(now),
+				Err: errors.New("the copy of the mail can still be on its way"),
+			}
 		}
+		again := within(ctx, min(lookAgain, until.Sub(now)))
 		for !c.hasCome(id) && time.Now().Before(again) {
 			select {
 			case <-ctx.Done():
@@ -163,13 +174,36 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	}
 }
 
+// toSpare is how long before the end of ctx a search ends.
+const toSpare = 2 * time.Second
+
 // within is the end of a time that begins now, or some seconds before ctx ends.
 func within(ctx context.Context, d time.Duration) time.Time {
 	until := time.Now().Add(d)
-	if by, bounded := ctx.Deadline(); bounded && by.Add(-2*time.Second).Before(until) {
-		return by.Add(-2 * time.Second)
+	if by, bounded := ctx.Deadline(); bounded && by.Add(-toSpare).Before(until) {
+		return by.Add(-toSpare)
 	}
 	return until
+}
+
+// lookedFor is when this process looked for a mail first, while the server that sends was up.
+func (c *Channel) lookedFor(id string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.looked) >= 10_000 {
+		clear(c.looked)
+	}
+	if _, known := c.looked[id]; !known {
+		c.looked[id] = time.Now()
+	}
+	return c.looked[id]
+}
+
+// found ends the search for a mail.
+func (c *Channel) found(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.looked, id)
 }
 
 // find looks for a mail of the account by its id. The folder of new mail comes first: from there a copy goes to the

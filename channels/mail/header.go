@@ -133,6 +133,9 @@ var addresses = sync.OnceValue(func() *regexp.Regexp {
 // parseAddress reads an address without a name. Quoted local parts, and addresses outside of ASCII, are nobody's here:
 // two programs would read them in two ways.
 func parseAddress(s string) (a address, ok bool) {
+	if strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) { // in lower case some are ASCII
+		return a, false
+	}
 	m := addresses().FindStringSubmatch(strings.ToLower(s))
 	if m == nil || len(s) > 254 || len(m[1]) > 64 {
 		return a, false

@@ -121,6 +121,7 @@ type Channel struct {
 	subjects map[string]string   // of mails of late, by their id
 	absent   map[string]struct{} // ids of mails that were tried, and that the server has surely not taken
 	come     map[string]struct{} // ids of own mails whose copy was received of late
+	looked   map[string]time.Time
 	stuck    stuck
 }
 
@@ -140,7 +141,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	c := &Channel{
 		settings: s, site: site, subjects: map[string]string{}, absent: map[string]struct{}{},
-		come: map[string]struct{}{},
+		come: map[string]struct{}{}, looked: map[string]time.Time{},
 	}
 	c.own, _ = parseAddress(s.Address)
 	c.names = newNames(c.own, s.Password)

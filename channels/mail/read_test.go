@@ -79,6 +79,10 @@ func TestMailsOfProgramsAreNeverAnswered(t *testing.T) {
 		"Auto-Submitted: auto-replied", "Auto-Submitted: auto-generated (x); y", "Precedence: bulk", "Precedence: LIST",
 		"List-Id: <a.b>", "List-Unsubscribe: <http://a>", "X-Auto-Response-Suppress: DR, All", "Return-Path: <>",
 		"X-Autoreply: yes", `Content-Type: multipart/report; report-type=delivery-status; boundary=x`,
+		"Precedence: junk", "Precedence: auto_reply", "X-Autorespond: x", "X-Auto-Reply: x", "X-Mail-Autoreply: x",
+		"X-Failed-Recipients: x@y", "X-Auto-Response-Suppress: AutoReply", "X-Auto-Response-Suppress: OOF",
+		"Content-Type: message/delivery-status", "Content-Type: message/disposition-notification",
+		"Feedback-ID: 7:campaign:esp\r\nList-Unsubscribe: <http://a>", // the other sign stays one
 	} {
 		c := testChannel(t)
 		if in, is := c.read(mailOf(line+"\r\n", "hello")); is == message && !in.Bot || in.Interactive {
@@ -93,6 +97,7 @@ func TestMailsOfProgramsAreNeverAnswered(t *testing.T) {
 	}
 	for _, from := range []string{
 		"no-reply", "noreply", "MAILER-DAEMON", "postmaster", "do_not_reply", "bounces+x", "list-request", "owner-list",
+		"bounce", "bounces-7", "listserv", "majordomo",
 	} {
 		got := mailOf("", "hello")
 		got.text = []byte(strings.Replace(string(got.text), "ann@", from+"@", 1))
@@ -100,9 +105,28 @@ func TestMailsOfProgramsAreNeverAnswered(t *testing.T) {
 			t.Errorf("%s: %+v", from, in)
 		}
 	}
-	for _, line := range []string{"Auto-Submitted: no", "Precedence: first-class", "X-Auto-Response-Suppress: DR, RN"} {
+	for _, line := range []string{
+		"Auto-Submitted: no", "Precedence: first-class", "X-Auto-Response-Suppress: DR, RN",
+		"List-Unsubscribe-Post: List-Unsubscribe=One-Click",
+	} {
 		if in, is := testChannel(t).read(mailOf(line+"\r\n", "hello")); is != message || in.Bot {
 			t.Errorf("%s: %v", line, is)
+		}
+	}
+}
+
+// TestAPersonAtAProviderThatMarksEveryMailIsAnswered has headers as Proton and Fastmail write them.
+func TestAPersonAtAProviderThatMarksEveryMailIsAnswered(t *testing.T) {
+	for name, lines := range map[string]string{
+		"Proton": "Feedback-ID: 29384756:user:proton\r\nX-Pm-Message-ID: 5f0c2b9ad1e34c7e8a90b1c2d3e4f5a6b7c8d9e0\r\n" +
+			"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nX-Pm-Origin: internal\r\n",
+		"Fastmail": "Feedback-ID: i1a2b4c6d:Fastmail\r\nX-ME-Sender: <xms:Yx2aZ0uQ>\r\n" +
+			"X-ME-Proxy-Cause: gggruggvucftvghtrhhoucdtuddrgeefuddrfeeltddgtdehucetufdoteggodetrfdotf\r\n" +
+			"X-ThreadId: A8f3c1d2e4b5\r\nUser-Agent: Cyrus-JMAP/3.11.0-alpha0-1108-g3a29173c6d\r\n" +
+			"MIME-Version: 1.0\r\nContent-Type: text/plain\r\n",
+	} {
+		if in, is := testChannel(t).read(mailOf(lines, "hello")); is != message || in.Bot || !in.Interactive {
+			t.Errorf("%s: %v %+v", name, is, in)
 		}
 	}
 }

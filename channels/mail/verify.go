@@ -173,12 +173,16 @@ func topmost(h header) (results, bool) {
 // verified says whether a server has found that a mail is of the address in its From. Only the highest field counts,
 // and only under the name of the settings: whatever the sender wrote himself stands below.
 //
-// DMARC decides where it does: its pass is for the domain in From, and its fail ends the matter. Without a policy of
-// the domain, a signature of exactly this domain counts, or an envelope of it. A user of the server's own counts if he
-// has logged in under this very address.
+// A login at the server decides where the server names it: see [results.login]. DMARC decides next: its pass is for the
+// domain in From, and its fail ends the matter. Without a policy of the domain, a signature of exactly this domain
+// counts, or an envelope of it.
 func verified(h header, authservID string, from address) bool {
 	r, ok := topmost(h)
 	if !ok || authservID == "" || !strings.EqualFold(r.id, authservID) {
+		return false
+	}
+	own, named := r.login(from)
+	if named && !own {
 		return false
 	}
 	domain := func(value string) string {
@@ -187,7 +191,7 @@ func verified(h header, authservID string, from address) bool {
 		}
 		return strings.ToLower(strings.TrimSuffix(value, "."))
 	}
-	aligned, failed := false, false
+	aligned, failed := own, false
 	for _, c := range r.checks {
 		pass := c.result == "pass"
 		switch c.method {
@@ -204,13 +208,41 @@ func verified(h header, authservID string, from address) bool {
 		case "spf":
 			aligned = aligned || pass && c.props["smtp.mailfrom"] != "" &&
 				domain(c.props["smtp.mailfrom"]) == from.domain
-		case "auth":
-			for _, name := range []string{"smtp.auth", "smtp.mailfrom"} {
-				aligned = aligned || pass && strings.EqualFold(c.props[name], from.String())
-			}
 		}
 	}
 	return aligned && !failed
+}
+
+// login says whether somebody has logged in to the server under an address: the method auth of RFC 8601. named says
+// that the server has noted a name of a login, in smtp.auth. The address in smtp.mailfrom is chosen by the
+// client, and many servers let a user choose any. So smtp.mailfrom counts only where no check has smtp.auth. A name
+// without a domain is a mailbox of the domain authserv-id, if that is one.
+func (r results) login(from address) (own, named bool) {
+	own = true
+	envelope := false
+	for _, c := range r.checks {
+		if c.method != "auth" {
+			continue
+		}
+		user, names := c.props["smtp.auth"]
+		if named = named || names; !names {
+			envelope = envelope || c.result == "pass" && isAddress(c.props["smtp.mailfrom"], from)
+			continue
+		}
+		if user != "" && !strings.Contains(user, "@") {
+			user += "@" + r.id
+		}
+		own = own && c.result == "pass" && isAddress(user, from)
+	}
+	if named {
+		return own, true
+	}
+	return envelope, false
+}
+
+func isAddress(s string, a address) bool {
+	of, ok := parseAddress(s)
+	return ok && of == a
 }
 
 // contradicted says whether another check of DMARC in the same field has failed.

@@ -35,6 +35,50 @@ func TestOnlyTheHighestResultsOfTheReceivingServerVerifyASender(t *testing.T) {
 		"a signature of another domain":     {field("mx.org; dkim=pass header.d=evil.test"), false},
 		"a signature of a part of the name": {field("mx.org; dkim=pass header.d=test"), false},
 		"another user of the server":        {field("mx.org; auth=pass smtp.mailfrom=eve@people.test"), false},
+		"a login under the address":         {field("mx.org; auth=pass smtp.auth=Ann@people.test"), true},
+		"a login under the address, with another envelope": {
+			field("mx.org; auth=pass smtp.auth=ann@people.test smtp.mailfrom=list@people.test"), true,
+		},
+		"a login of another, with an envelope of this one, as Rspamd writes it": {
+			field("mx.org;\r\n\tauth=pass smtp.auth=eve@people.test smtp.mailfrom=ann@people.test"), false,
+		},
+		"the same as two checks": {
+			field("mx.org; auth=pass smtp.mailfrom=ann@people.test; auth=pass smtp.auth=eve@people.test"), false,
+		},
+		"the same with an envelope that SPF lets pass": {
+			field("mx.org; spf=pass smtp.mailfrom=ann@people.test; auth=pass smtp.auth=eve@people.test"), false,
+		},
+		"the same with a domain that DMARC lets pass": {
+			field("mx.org; dmarc=pass header.from=people.test; auth=pass smtp.auth=eve@people.test"), false,
+		},
+		"logins of two": {
+			field("mx.org; auth=pass smtp.auth=ann@people.test; auth=pass smtp.auth=eve@people.test"), false,
+		},
+		"a login of this one that failed, and another's": {
+			field("mx.org; auth=fail smtp.auth=ann@people.test; auth=pass smtp.mailfrom=ann@people.test"), false,
+		},
+		"two checks of one login": {
+			field("mx.org; auth=pass smtp.auth=ann@people.test; auth=pass smtp.auth=ANN@people.test"), true,
+		},
+		"a login in quotes":        {field(`mx.org; auth=pass smtp.auth="ann@people.test"`), true},
+		"a local part in quotes":   {field(`mx.org; auth=pass smtp.auth="ann"@people.test`), true},
+		"more than one in quotes":  {field(`mx.org; auth=pass smtp.auth="ann@people.test "@evil.test`), false},
+		"two addresses in a login": {field(`mx.org; auth=pass smtp.auth="ann@people.test, eve@evil.test"`), false},
+		"a login of nobody": {
+			field(`mx.org; auth=pass smtp.auth="" smtp.mailfrom=ann@people.test`), false,
+		},
+		"a local part that is another's domain": {
+			field("mx.org; auth=pass smtp.auth=ann smtp.mailfrom=ann@people.test"), false,
+		},
+		"a login that failed":            {field("mx.org; auth=fail smtp.auth=ann@people.test"), false},
+		"an envelope whose login failed": {field("mx.org; auth=fail smtp.mailfrom=ann@people.test"), false},
+		"a login under other names of properties": {
+			field("mx.org; auth=pass header.auth=ann@people.test policy.mailfrom=ann@people.test " +
+				"smtp.user=ann@people.test"), false,
+		},
+		"a login beside a DMARC that failed": {
+			field("mx.org; auth=pass smtp.auth=ann@people.test; dmarc=fail header.from=people.test"), false,
+		},
 		"a check in a quoted address": {
 			field(`mx.org; spf=fail smtp.mailfrom="x; dmarc=pass header.from=people.test "@evil.test`), false,
 		},
@@ -51,6 +95,24 @@ func TestOnlyTheHighestResultsOfTheReceivingServerVerifyASender(t *testing.T) {
 		}
 		if verified(h, "", from) {
 			t.Errorf("%s: verified without a name", name)
+		}
+	}
+}
+
+func TestALoginWithoutADomainIsOfTheDomainThatChecks(t *testing.T) {
+	for _, c := range []struct {
+		id, user, from string
+		want           bool
+	}{
+		{"people.test", "ann", "ann@people.test", true},
+		{"people.test", "eve", "ann@people.test", false},
+		{"mx.people.test", "ann", "ann@people.test", false}, // ann of a department can be somebody else
+		{"people.test", "ann", "ann@evil.test", false},
+	} {
+		h := header{{"authentication-results", c.id + "; auth=pass smtp.auth=" + c.user + " smtp.mailfrom=" + c.from}}
+		from, _ := parseAddress(c.from)
+		if got := verified(h, c.id, from); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }
@@ -92,6 +154,7 @@ func TestOnlyOneAddressInOneFromIsASender(t *testing.T) {
 		"From: ann@people.test\x00\r\n":                           "",
 		"From: =?utf-8?q?ann=40people.test?= <eve@evil.test>\r\n": "eve@evil.test",
 		"From: аnn@people.test\r\n":                               "", // its first letter is not Latin
+		"From: mi\u212ae@people.test\r\n":                         "", // the sign of Kelvin, in lower case a k
 	} {
 		h, _ := split([]byte(from + "\r\n"))
 		a, name, ok := h.from()
