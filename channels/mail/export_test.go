@@ -3,7 +3,14 @@ package mail
 import "time"
 
 // A copy that never comes costs the tests this long, once for each mail that is looked for.
-func init() { arrives = 1500 * time.Millisecond }
+func init() { arrives, firstWait = 1500*time.Millisecond, 10*time.Millisecond }
 
 // Arrives is how long the tests wait for a copy.
 func Arrives() time.Duration { return arrives }
+
+// Patience is how long a mail is asked for that the server does not give, until the test ends.
+func Patience(d, long time.Duration) (back func()) {
+	was, wasLong := patience, longPatience
+	patience, longPatience = d, long
+	return func() { patience, longPatience = was, wasLong }
+}

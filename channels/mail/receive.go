@@ -116,10 +116,12 @@ func (c *Channel) begin(ctx context.Context, box *imap.SelectData, cursor *coreb
 			c.site.Log.Warn().Uint32("was", at.validity).Uint32("is", box.UIDValidity).
 				Msg("the mail server has numbered the folder anew; it is read again, and nothing is answered twice")
 			at.validity, at.uid, at.until = box.UIDValidity, 0, math.MaxUint32
+			c.stuck = stuck{}
 			if box.UIDNext > 0 {
 				at.until = box.UIDNext - 1
 			}
 		}
+		c.stuck.behind(at.uid)
 		return at, nil
 	}
 	at = place{validity: box.UIDValidity, since: time.Now().Unix()}
@@ -140,15 +142,21 @@ func (c *Channel) takeAll(ctx context.Context, m *mailbox, door channels.Door, a
 		if err != nil {
 			return fmt.Errorf("look for new mail: %w", err)
 		}
-		if len(uids) == 0 {
+		due, fresh := c.stuck.choose(uids, time.Now())
+		if len(due)+len(fresh) == 0 {
 			return nil
 		}
-		for len(uids) > 0 {
-			n := min(len(uids), c.stuck.most())
-			if err := c.take(ctx, m, uids[:n], door, at, cursor); err != nil {
+		for _, uid := range due {
+			if _, err := c.take(ctx, m, []imap.UID{uid}, door, at, cursor); err != nil {
 				return err
 			}
-			uids = uids[n:]
+		}
+		for went := true; went && len(fresh) > 0; {
+			n := min(len(fresh), c.stuck.most())
+			if went, err = c.take(ctx, m, fresh[:n], door, at, cursor); err != nil {
+				return err
+			}
+			went, fresh = went || n == 1, fresh[n:] // several that were refused are asked for one by one
 		}
 	}
 }
@@ -175,13 +183,14 @@ func (m *mailbox) newer(than imap.UID) (uids []imap.UID, err error) {
 // fetchTime is how long a batch may take on the line.
 const fetchTime = 2 * time.Minute
 
-// take gives one batch to the door and flags its mails behind the commit.
+// take gives one batch to the door and flags its mails behind the commit. It has not gone if the server refused to give
+// the mails.
 func (c *Channel) take(ctx context.Context, m *mailbox, uids []imap.UID, door channels.Door, at *place,
 	cursor *corebot.Cursor,
-) error {
-	mails, err := c.fetch(m, uids)
-	if err != nil {
-		return err
+) (went bool, err error) {
+	mails, went, err := c.fetch(m, uids)
+	if !went || err != nil {
+		return false, err
 	}
 	var batch []channels.Incoming
 	var marked, own imap.UIDSet
@@ -199,20 +208,21 @@ func (c *Channel) take(ctx context.Context, m *mailbox, uids []imap.UID, door ch
 		}
 	}
 	next := *at
-	next.uid = uids[len(uids)-1]
+	next.uid = c.stuck.reach(at.uid, uids)
 	for {
 		taken, err := door.AcceptBatch(ctx, batch, cursor.To(next.String()))
 		busy := (*corebot.Busy)(nil)
 		switch {
 		case err == nil:
 			*at, *cursor = next, taken.Cursor
+			c.stuck.took(uids, next.uid)
 			c.tidy(m, marked, own)
-			return nil
+			return true, nil
 		case errors.As(err, &busy):
 			c.site.Log.Warn().Err(err).Msg("no room for what was fetched; it is given again")
 			backoff.Sleep(ctx, busy.RetryAfter)
 		default:
-			return err
+			return false, err
 		}
 	}
 }
@@ -225,55 +235,36 @@ type fetched struct {
 	whole    bool
 }
 
-// fetch gets mails. One that the server cannot give does not hold up the others: after some tries it is left out.
-func (c *Channel) fetch(m *mailbox, uids []imap.UID) (all []fetched, err error) {
+// fetch gets mails. It has not gone if the server refused and the connection is good. A mail that the server does not
+// give is asked for again, and does not hold up the others. In the end it is given up.
+func (c *Channel) fetch(m *mailbox, uids []imap.UID) (all []fetched, went bool, err error) {
 	err = m.within(fetchTime, func() (err error) { all, err = m.mails(uids); return err })
+	if err == nil {
+		sorted.By(all, func(a, b fetched) int { return int(int64(a.uid) - int64(b.uid)) })
+		return all, true, nil
+	}
 	no := (*imap.Error)(nil)
-	switch {
-	case err == nil:
-		c.stuck.went()
-	case len(uids) > 1:
-		c.stuck.failed(0)
-		return nil, fmt.Errorf("fetch mail: %w", err)
-	case errors.As(err, &no) || c.stuck.failed(uids[0]):
-		c.stuck.went()
-		c.site.Log.Error().Err(err).Uint32("uid", uint32(uids[0])).Msg("the mail server cannot give a mail; it is " +
-			"left out")
-		return nil, nil
-	default:
-		return nil, fmt.Errorf("fetch mail: %w", err)
+	refused := errors.As(err, &no)
+	err = fmt.Errorf("fetch mail: %w", err)
+	if len(uids) == 1 {
+		log := c.site.Log.With().Err(err).Uint32("uid", uint32(uids[0])).Logger()
+		kept, giveUp := c.stuck.failed(uids[0], err, time.Now())
+		switch {
+		case giveUp:
+			log.Error().Msg("the mail server cannot give a mail; it is left out")
+			return nil, true, nil
+		case kept && c.stuck.held[uids[0]].tries == 1:
+			log.Warn().Msg("the mail server does not give a mail; it is asked again, and mails behind it are taken")
+		}
+		refused = refused && kept
+	} else {
+		c.stuck.singly = mostMails
 	}
-	sorted.By(all, func(a, b fetched) int { return int(int64(a.uid) - int64(b.uid)) })
-	return all, nil
-}
-
-// stuck remembers that fetches fail. Then mails are fetched one by one, and one that ends the connection again and
-// again is given up.
-type stuck struct {
-	single bool
-	uid    imap.UID
-	tries  int
-}
-
-const mostTries = 5
-
-func (s *stuck) most() int {
-	if s.single {
-		return 1
+	if refused {
+		return nil, false, nil
 	}
-	return mostMails
+	return nil, false, err
 }
-
-func (s *stuck) failed(uid imap.UID) (giveUp bool) {
-	s.single = true
-	if uid != s.uid {
-		s.uid, s.tries = uid, 0
-	}
-	s.tries++
-	return uid != 0 && s.tries >= mostTries
-}
-
-func (s *stuck) went() { *s = stuck{} }
 
 func (m *mailbox) mails(uids []imap.UID) (all []fetched, err error) {
 	section := &imap.FetchItemBodySection{Peek: true, Partial: &imap.SectionPartial{Size: maxMail}}

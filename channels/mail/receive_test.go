@@ -7,8 +7,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -74,6 +78,12 @@ func (p *porter) texts() (all []string) {
 		all = append(all, in.Text())
 	}
 	return all
+}
+
+func (p *porter) position() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cursor.Position
 }
 
 func newPorter() *porter { return &porter{seen: map[string]bool{}} }
@@ -187,6 +197,105 @@ func TestPoisonDoesNotHoldUpWhatIsBehindIt(t *testing.T) {
 	}
 	s.Say(mailtest.Said{Text: "behind"})
 	until(t, "the good one is there", func() bool { return slices.Equal(p.texts(), []string{"behind"}) })
+}
+
+func TestAMailThatTheServerRefusesForAMomentComesInAndHoldsUpNoOther(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"a refusal": mailtest.No(""), "a bug": mailtest.No(imap.ResponseCodeServerBug),
+		"an absent part": mailtest.No(imap.ResponseCodeUnavailable), "a broken connection": mailtest.ErrCut,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, p := platform(t), newPorter()
+			var good atomic.Bool
+			s.RefuseFetch(func(uid imap.UID) error {
+				if uid == 2 && !good.Load() {
+					return refusal
+				}
+				return nil
+			})
+			c := open(t, settings(s, func(x *mail.Settings) { x.Poll = time.Second }))
+			runAgain(t, c, p)
+			s.Awaited()
+			for i := range 5 {
+				s.Say(mailtest.Said{Text: fmt.Sprint(i + 1)})
+			}
+			until(t, "the others are there", func() bool { return len(p.texts()) == 4 })
+			time.Sleep(50 * time.Millisecond) // it is not given up
+			if got := p.texts(); slices.Contains(got, "2") {
+				t.Fatalf("%q came in", got)
+			}
+			good.Store(true)
+			until(t, "it is there", func() bool { return len(p.texts()) == 5 })
+			until(t, "the cursor is behind all", func() bool { return strings.Contains(p.position(), "/5/") })
+			if p.given != 5 {
+				t.Errorf("%d were given", p.given)
+			}
+		})
+	}
+}
+
+func TestAMailThatTheServerNeverGivesIsLeftOutInTheEndAndTheLogSaysSo(t *testing.T) {
+	t.Cleanup(mail.Patience(50*time.Millisecond, time.Hour))
+	for name, refusal := range map[string]error{"a refusal": mailtest.No(""), "a broken connection": mailtest.ErrCut} {
+		t.Run(name, func(t *testing.T) {
+			s, p := platform(t), newPorter()
+			s.RefuseFetch(func(uid imap.UID) error {
+				if uid == 1 {
+					return refusal
+				}
+				return nil
+			})
+			var log lines
+			made, err := mail.New(settings(s, func(x *mail.Settings) { x.Poll = time.Second }), channels.Site{
+				Account: account, Log: zerolog.New(&log).Level(zerolog.ErrorLevel),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			runAgain(t, made, p)
+			s.Awaited()
+			s.Say(mailtest.Said{Text: "poison"})
+			s.Say(mailtest.Said{Text: "good"})
+			for began := time.Now(); !strings.Contains(p.position(), "/2/"); time.Sleep(10 * time.Millisecond) {
+				if time.Since(began) > time.Minute {
+					t.Fatalf("the cursor is at %q", p.position())
+				}
+			}
+			if got := log.String(); !strings.Contains(got, `"uid":1`) || !slices.Equal(p.texts(), []string{"good"}) {
+				t.Errorf("the log says %q, and %q came in", got, p.texts())
+			}
+		})
+	}
+}
+
+// runAgain runs a channel until the test ends, as the supervisor does.
+func runAgain(t *testing.T, c channels.Channel, p *porter) {
+	t.Helper()
+	var running sync.WaitGroup
+	running.Go(func() {
+		for t.Context().Err() == nil {
+			_ = c.Run(t.Context(), p)
+		}
+	})
+	t.Cleanup(running.Wait)
+}
+
+// lines is a log.
+type lines struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.String()
 }
 
 func TestCheckSaysWhatItHasFoundAndWhatIsWrong(t *testing.T) {

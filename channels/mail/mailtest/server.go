@@ -4,6 +4,7 @@ package mailtest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -34,9 +35,10 @@ type Server struct {
 	drop     int // sends that are taken, and whose answer is lost
 	tried    int // sends
 	each     [2]int
-	lost     int        // how many were
-	idles    int        // how often somebody has begun to wait for mail
-	wire     sync.Mutex // of what follows: the mailbox writes to connections while it is locked
+	lost     int                      // how many were
+	fetches  func(uid imap.UID) error // refuses to give a mail; nil: none is refused
+	idles    int                      // how often somebody has begun to wait for mail
+	wire     sync.Mutex               // of what follows: the mailbox writes to connections while it is locked
 	silent   bool
 	conns    map[*conn]struct{}
 	imapAddr string
@@ -121,6 +123,41 @@ func (w watched) Idle(out *imapserver.UpdateWriter, stop <-chan struct{}) error 
 		return err
 	}
 	return w.SessionIMAP4rev2.Idle(out, stop)
+}
+
+// Fetch gives mails, or refuses all if one of them is refused. The error [ErrCut] breaks the connection.
+func (w watched) Fetch(out *imapserver.FetchWriter, of imap.NumSet, o *imap.FetchOptions) error {
+	w.s.mu.Lock()
+	refuses := w.s.fetches
+	w.s.mu.Unlock()
+	if uids, is := of.(imap.UIDSet); is && refuses != nil {
+		all, _ := uids.Nums()
+		for _, uid := range all {
+			switch err := refuses(uid); {
+			case err == ErrCut:
+				w.s.Cut()
+				return err
+			case err != nil:
+				return err
+			}
+		}
+	}
+	return w.SessionIMAP4rev2.Fetch(out, of, o)
+}
+
+// ErrCut has a fetch break its connection.
+var ErrCut = errors.New("cut")
+
+// No is a refusal of a fetch with a code, such as SERVERBUG.
+func No(code imap.ResponseCode) error {
+	return &imap.Error{Type: imap.StatusResponseTypeNo, Code: code, Text: "cannot give it"}
+}
+
+// RefuseFetch has the server ask before it gives a mail.
+func (s *Server) RefuseFetch(refuses func(uid imap.UID) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetches = refuses
 }
 
 // Awaited waits until somebody waits for mail: what was there before the account's first start is not answered.
