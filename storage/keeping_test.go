@@ -45,17 +45,19 @@ func saidAt(t *testing.T, db *DB, k corebot.Key, id, text string, at time.Time) 
 // tablesWith are the tables that have a text in one of their columns.
 func tablesWith(t *testing.T, db *DB, text string) (tables []string) {
 	t.Helper()
-	for _, name := range sideQuery(t, db.path, `SELECT name FROM sqlite_schema WHERE type = 'table'
-		AND name NOT LIKE 'history_terms_%' ORDER BY name`) {
-		for _, column := range sideQuery(t, db.path, `SELECT name FROM pragma_table_info(?)`, name) {
-			n := sideQuery(t, db.path, fmt.Sprintf(`SELECT COUNT(*) FROM %q WHERE instr(CAST(%q AS TEXT), ?) > 0`, name,
-				column), text)
-			if n[0] != "0" {
-				tables = append(tables, name)
-				break
+	sideQueries(t, db.path, func(ask asker) {
+		for _, name := range ask(`SELECT name FROM sqlite_schema WHERE type = 'table'
+			AND name NOT LIKE 'history_terms_%' ORDER BY name`) {
+			for _, column := range ask(`SELECT name FROM pragma_table_info(?)`, name) {
+				n := ask(fmt.Sprintf(`SELECT COUNT(*) FROM %q WHERE instr(CAST(%q AS TEXT), ?) > 0`, name, column),
+					text)
+				if n[0] != "0" {
+					tables = append(tables, name)
+					break
+				}
 			}
 		}
-	}
+	})
 	return tables
 }
 

@@ -96,11 +96,13 @@ var keeps = map[string]string{
 func keptOf(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for table, query := range keeps {
-		if len(sideQuery(t, path, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ?`, table)) > 0 {
-			all[table] = sideQuery(t, path, query)
+	sideQueries(t, path, func(ask asker) {
+		for table, query := range keeps {
+			if len(ask(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name = ?`, table)) > 0 {
+				all[table] = ask(query)
+			}
 		}
-	}
+	})
 	return all
 }
 

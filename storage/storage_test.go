@@ -90,7 +90,18 @@ func besides(path string) (*sql.DB, error) {
 }
 
 // sideQuery runs one statement on a connection of its own and gives its rows, columns joined by "|".
-func sideQuery(t testing.TB, path, query string, args ...any) []string {
+func sideQuery(t testing.TB, path, query string, args ...any) (rows []string) {
+	t.Helper()
+	sideQueries(t, path, func(ask asker) { rows = ask(query, args...) })
+	return rows
+}
+
+// asker is sideQuery on a connection that is open.
+type asker func(query string, args ...any) []string
+
+// sideQueries lends fn a connection of its own. Each connection first reads the whole schema, which takes two
+// milliseconds: a test that asks many things asks them here.
+func sideQueries(t testing.TB, path string, fn func(ask asker)) {
 	t.Helper()
 	if filepath.Ext(path) == "" {
 		path = filepath.Join(path, FileName)
@@ -98,6 +109,15 @@ func sideQuery(t testing.TB, path, query string, args ...any) []string {
 	db, err := besides(path)
 	must(t, err)
 	defer db.Close() //nolint:errcheck // a test's own connection
+	db.SetMaxOpenConns(1)
+	fn(func(query string, args ...any) []string {
+		t.Helper()
+		return askRows(t, db, query, args...)
+	})
+}
+
+func askRows(t testing.TB, db *sql.DB, query string, args ...any) []string {
+	t.Helper()
 	rows, err := db.Query(query, args...)
 	must(t, err)
 	defer rows.Close() //nolint:errcheck // rows.Err has the error

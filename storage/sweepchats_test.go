@@ -184,9 +184,12 @@ func TestAPassLooksAtAPartOfALargeTable(t *testing.T) {
 		looked := 0
 		must(t, o.pass(t.Context(), r, newestChat, func(after int64) (rows int, last int64, err error) {
 			err = db.reader.each(t.Context(), chatPage, func(s scanner) error {
-				var session int64
+				var (
+					session int64
+					k       corebot.Key
+				)
 				rows++
-				err := s.Scan(&last, &session)
+				err := s.Scan(&last, &session, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread)
 				seen[last] = true
 				return err
 			}, after, sweepRows)
