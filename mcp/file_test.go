@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -109,6 +110,10 @@ func TestAFileThatCannotBeTakenIsRefused(t *testing.T) {
 		if f, err := ReadFile(path, lookUp); errors.Is(err, owned.ErrNotOurs) != refused || !refused && err != nil {
 			t.Errorf("%v: %+v, %v", mode, f, err)
 		}
+	}
+	// a program that went away between being found and being started
+	if err := requireOwned(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing program: %v", err)
 	}
 	// it could be made there by everyone
 	if err := errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o777|os.ModeSticky)); err != nil {

@@ -110,9 +110,16 @@ func environment(s Spec, pass []string, env func(string) (string, bool), mark st
 func program(s Spec, environment []string) (string, error) {
 	path, err := find(s, environment)
 	if err == nil {
-		err = owned.Check(path)
+		err = requireOwned(path)
 	}
 	return path, err
+}
+
+// requireOwned refuses a program that others can change, and a missing one: in /tmp everybody could make a program of
+// that name before it is started.
+func requireOwned(program string) error {
+	_, err := owned.Resolve(program)
+	return err
 }
 
 func find(s Spec, environment []string) (string, error) {

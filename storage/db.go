@@ -458,10 +458,11 @@ func (l *dirLock) Close() error {
 }
 
 func makeDir(dir string) error {
-	if err := owned.Check(dir); errors.Is(err, owned.ErrNotOurs) { // before anything is created in it
+	err := owned.MakeDir(dir)
+	if errors.Is(err, owned.ErrNotOurs) {
 		return fmt.Errorf("the data directory: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err != nil {
 		return corebot.WithHint(fmt.Errorf("make the data directory: %w", err), owned.Elsewhere(err, filepath.Dir(dir)))
 	}
 	return ours(dir)

@@ -153,6 +153,11 @@ func (c auditCheck) evidence(cmd *cobra.Command) error {
 	}
 	defer f.Close() //nolint:errcheck // only read
 	checked, err := witness.Check(f, keys)
+	if errors.Is(err, witness.ErrUnsigned) {
+		return corebot.WithHint(fmt.Errorf("check %s with the keys of %s: %w", c.file, c.key, err),
+			"do not trust the file; `corebot audit export` writes heads once Corebot has published some, "+
+				"which it does at its start")
+	}
 	if err != nil {
 		return corebot.WithHint(err, "the file is not what was exported")
 	}
@@ -162,14 +167,16 @@ func (c auditCheck) evidence(cmd *cobra.Command) error {
 	t := &teller{w: cmd.OutOrStdout()}
 	t.line("unbroken  %s, from event %d", count(checked.Events, "event"), checked.First)
 	t.line("head      %s", checked.Head)
-	switch {
-	case checked.Heads == 0:
-		t.line("proven    nothing: no published head is of these events")
-	default:
-		t.line("proven    up to event %d, by %s; the last was published %s", checked.Proven,
-			count(int64(checked.Heads), "head"), clock(checked.At))
-		t.line("signed    by the key %s", strings.Join(checked.Signers, ", "))
+	if checked.Heads == 0 {
+		t.line("proven    nothing: the file has no published head, and whoever wrote it can have invented every event")
+		return t.err
 	}
+	t.line("proven    up to event %d, by %s; the last was published %s", checked.Proven,
+		count(int64(checked.Heads), "head"), clock(checked.ProvenAt))
+	if checked.Proven < checked.Head.Event {
+		t.line("unproven  from event %d on: no published head is that new", checked.Proven+1)
+	}
+	t.line("signed    by the key %s", strings.Join(checked.Signers, ", "))
 	if !checked.Pinned {
 		t.line("note      the key is that of the file itself: compare its name, or give --key")
 	}

@@ -59,8 +59,8 @@ func Init(home string, webhook bool) (made Made, err error) {
 		return made, err
 	}
 	for _, dir := range []string{home, DataDir(home)} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
+		if err := makeHome(home, dir); err != nil {
+			return made, err
 		}
 	}
 	w, err := openWorkspace(place{home, corebot.DefaultAgent}, rootfs.Quota{}, nil, zerolog.Nop())
@@ -181,6 +181,19 @@ func checkOwner(all ...place) error {
 				return fmt.Errorf("the home: %w", err)
 			}
 		}
+	}
+	return nil
+}
+
+// makeHome makes a directory of a home, or the home itself. It refuses a directory that somebody else made since
+// checkOwner looked: everybody can do so in /tmp, and what Corebot writes next are secrets.
+func makeHome(home, dir string) error {
+	err := owned.MakeDir(dir)
+	switch {
+	case errors.Is(err, owned.ErrNotOurs):
+		return fmt.Errorf("the home: %w", err)
+	case err != nil:
+		return corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
 	}
 	return nil
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/corebot/corebot/agent/llm/offline"
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/internal/config"
-	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/policy"
 )
 
@@ -321,8 +320,8 @@ func (s Setup) Apply(home string, e config.Edit) (made Made, err error) {
 	if err := checkOwner(place{home, corebot.DefaultAgent}); err != nil {
 		return made, err
 	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return made, corebot.WithHint(fmt.Errorf("make the home: %w", err), owned.Elsewhere(err, home))
+	if err := makeHome(home, home); err != nil {
+		return made, err
 	}
 	if made.Files, err = s.keep(home); err != nil {
 		return made, err

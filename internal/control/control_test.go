@@ -197,6 +197,23 @@ func TestASocketThatOthersCouldHaveMadeIsNeitherUsedNorOpened(t *testing.T) {
 	}
 }
 
+// TestAMissingSocketIsNotDialled: in a directory with the sticky bit, such as /tmp, everybody could make it meanwhile.
+func TestAMissingSocketIsNotDialled(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := isOurs(filepath.Join(dir, "home")); there || err != nil {
+		t.Errorf("a missing home can be asked: %v, %v", there, err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := isOurs(filepath.Join(dir, "home")); there || err != nil {
+		t.Errorf("a home without a socket can be asked: %v, %v", there, err)
+	}
+}
+
 func TestAnOperationThatOnlyWaitsEndsWithTheServer(t *testing.T) {
 	dir := t.TempDir()
 	begun := make(chan struct{})

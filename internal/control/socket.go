@@ -66,7 +66,7 @@ func UntilStop(ctx context.Context) (context.Context, context.CancelFunc) {
 // Listen makes the socket in a data directory whose lock the caller holds: one that is there was left by a process that
 // is gone.
 func Listen(dir string, ops Operations) (*Server, error) {
-	if err := owned.Check(dir); err != nil { // whoever can exchange the socket is told what operators send
+	if _, err := owned.Resolve(dir); err != nil { // whoever can exchange the socket reads what operators send
 		return nil, fmt.Errorf("listen on the control socket: %w", err)
 	}
 	if err := os.Remove(filepath.Join(dir, SocketName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -168,15 +168,27 @@ func (s *Server) Close() error {
 	return err
 }
 
+// isOurs says whether a data directory has a socket, and refuses one that others can exchange: somebody else could be
+// listening. A missing socket is not dialled at all, because in /tmp everybody could make one meanwhile.
+func isOurs(dir string) (there bool, err error) {
+	for _, path := range []string{dir, filepath.Join(dir, SocketName)} {
+		switch _, err := owned.Resolve(path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return false, nil
+		case errors.Is(err, owned.ErrNotOurs):
+			return false, fmt.Errorf("reach the running Corebot: %w", err)
+		}
+	}
+	return true, nil
+}
+
 // Client asks the daemon of a data directory.
 type Client struct{ http *http.Client }
 
 // Dial finds the daemon of a data directory; ok is false when none listens there.
 func Dial(ctx context.Context, dir string) (_ *Client, ok bool, err error) {
-	for _, path := range []string{dir, filepath.Join(dir, SocketName)} {
-		if err := owned.Check(path); errors.Is(err, owned.ErrNotOurs) { // somebody else may listen
-			return nil, false, fmt.Errorf("reach the running Corebot: %w", err)
-		}
+	if there, err := isOurs(dir); err != nil || !there {
+		return nil, false, err
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		path, release, err := shortPath(dir)

@@ -1,19 +1,24 @@
-// Package owned decides whether the operator alone can change a file: a file that says what Corebot runs, whom it
-// trusts, or what its secrets are.
+// Package owned decides whether only root and the user who runs Corebot can change a file. The file says what Corebot
+// runs, whom Corebot trusts, or what its secrets are.
 //
-// Guarantees, for a path that [Resolve], [Check] or [Open] takes without an error:
+// Guarantees, for an existing path that [Resolve], [Check] or [Open] takes without an error:
 //
 //   - The file or directory belongs to root or to the user who runs Corebot, and neither its group nor everyone can
 //     write it.
-//   - Nobody else can put another file in its place. Every directory on the way belongs to root or to that user. None
-//     can be written by everyone, or by a group other than root's, unless its sticky bit keeps others from renaming its
-//     entries.
-//   - Symbolic links are followed. The way to the link and the way behind it are held to the same rules.
-//   - Below a directory that only root and that user can search (0700), rights to write mean nothing: nobody else gets
-//     there. A file with several hard links has names elsewhere, and a mount is a place elsewhere: their rights count.
+//   - Nobody else can put another file in its place. Every directory on the way belongs to root or to that user.
+//     Everyone, or a group other than root's, can write a directory on the way only if the directory has the sticky
+//     bit. The next entry on the way must then belong to root or to that user: nobody else can rename or remove it.
+//   - Symbolic links are followed. The way to the link and the way behind the link are held to the same rules.
+//   - Below a directory that only root and that user can search (0700), the rights to write do not count, because
+//     nobody else gets there. They do count for a file with several hard links, which has names elsewhere. They also
+//     count below a mount point, because others can reach the mounted tree at its source.
 //
 // The walk goes from the root down. Only root or Corebot's user can exchange a part of the path that the walk has
-// passed, so a checked path stays what it was. [Open] looks at the file once more through its handle.
+// passed, so a checked path stays what it was. [Open] judges the file once more through its handle.
+//
+// A missing path has no owner. In a directory with the sticky bit, such as /tmp, everybody can make the path later.
+// [Check] takes a missing path without an error, so its caller must not act on the path as if Corebot had made it.
+// [MakeDir] makes a directory and judges what is there afterwards.
 //
 // Limits: a user who held a file or directory open before it was closed to him can still change it. Root can mount or
 // export a directory below a 0700 one somewhere else, where others reach it. An access control list counts by its mask,
@@ -35,17 +40,18 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// maxLinks is how many symbolic links are followed, as by the kernel.
+// maxLinks is how many symbolic links a walk follows: as many as the kernel does.
 const maxLinks = 40
 
-// ErrNotOurs is in the error of a path that others can change. It is compared with errors.Is.
+// ErrNotOurs is wrapped in the error of every path that others can change.
 var ErrNotOurs = errors.New("others can change it")
 
-// judge holds paths to the rules for one user.
+// judge holds paths to the rules. It trusts root and one user.
 type judge struct{ uid int }
 
-// Check refuses a path that others can change. A path of which the last part does not exist yet is fine if nobody else
-// can make it.
+// Check refuses a path that others can change. A missing path is fine, unless others can change a directory on the way
+// to the missing part. In a directory with the sticky bit others can still make the missing part: use [Resolve] where
+// the path must exist, and [MakeDir] to make a directory.
 func Check(path string) error {
 	_, err := Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +60,9 @@ func Check(path string) error {
 	return err
 }
 
-// Resolve gives the absolute path without symbolic links. The error is [ErrNotOurs] if others can change what is there,
-// and fs.ErrNotExist if nothing is and nobody else can change that.
+// Resolve gives the absolute path without symbolic links. The error is [ErrNotOurs] if others can change the path or a
+// directory on the way, and fs.ErrNotExist if a part of the path is missing. A ".." in the argument itself is resolved
+// by its text, before any link is followed.
 func Resolve(path string) (string, error) {
 	return judge{os.Geteuid()}.resolve(path)
 }
@@ -71,7 +78,23 @@ func (j judge) resolve(path string) (string, error) {
 	return real, nil
 }
 
-// Open opens a plain file for reading. It waits for nobody at a FIFO, and judges the file by its handle.
+// MakeDir makes a directory, and the missing directories on the way, for this user alone (0700). It judges the path
+// before and after: in a directory with the sticky bit, somebody else can make the path in between.
+func MakeDir(path string) error { return judge{os.Geteuid()}.makeDir(path, os.MkdirAll) }
+
+func (j judge) makeDir(path string, mkdir func(string, fs.FileMode) error) error {
+	if _, err := j.resolve(path); errors.Is(err, ErrNotOurs) {
+		return err
+	}
+	if err := mkdir(path, 0o700); err != nil {
+		return err
+	}
+	_, err := j.resolve(path)
+	return err
+}
+
+// Open opens a regular file for reading, and judges it once more by its handle. Open does not block on a FIFO. A file
+// of another kind is an [corebot.ErrInvalid], and a missing file is an error. The caller closes the file.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	j := judge{os.Geteuid()}
 	real, info, shut, err := j.walk(path)
@@ -102,8 +125,8 @@ func notRegular(path string) error {
 	return fmt.Errorf("%w: %s is not a regular file", corebot.ErrInvalid, path)
 }
 
-// walk goes along a path from the root down, and judges every directory on the way. It gives what is at the end, and
-// whether others are shut out from there.
+// walk goes along a path from the root down, and judges every directory on the way. It gives the real path, what is at
+// its end, and whether a directory above the end shuts others out. It does not judge the end itself: see target.
 func (j judge) walk(path string) (_ string, _ fs.FileInfo, shut bool, _ error) {
 	rest, err := filepath.Abs(path)
 	if err != nil {
@@ -129,7 +152,7 @@ func (j judge) walk(path string) (_ string, _ fs.FileInfo, shut bool, _ error) {
 			continue
 		}
 		door = door.at(at, info)
-		shut := door.shuts(at)
+		shut = door.shuts(at)
 		name, more, _ := strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		if name == "" {
 			return at, info, shut, nil
@@ -142,7 +165,7 @@ func (j judge) walk(path string) (_ string, _ fs.FileInfo, shut bool, _ error) {
 	}
 }
 
-// cause takes the name off an error of package os: it is that of one step.
+// cause is the reason in an error of package os, without the path: that path is only one step of the walk.
 func cause(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err
@@ -150,8 +173,8 @@ func cause(err error) error {
 	return err
 }
 
-// way judges a directory by whether others can exchange its entry of a name. A user who is shut out cannot, but may
-// have been there before.
+// way judges a directory on the way by whether others can exchange its entry next. A user who is shut out cannot do so
+// now, but can have left an entry of his own before: so the entry's owner is judged too.
 func (j judge) way(dir string, info fs.FileInfo, next string, shut bool) error {
 	uid, gid := owner(info)
 	shared := info.Mode().Perm()&0o002 != 0 || info.Mode().Perm()&0o020 != 0 && gid != 0
@@ -159,18 +182,18 @@ func (j judge) way(dir string, info fs.FileInfo, next string, shut bool) error {
 	case !info.IsDir():
 		return &fs.PathError{Op: "open", Path: next, Err: syscall.ENOTDIR}
 	case !j.trusts(uid):
-		or := ""
+		otherwise := ""
 		if dir != "/" {
-			or = fmt.Sprintf("; or move %s to a place that is not below %s", next, dir)
+			otherwise = fmt.Sprintf("; or move %s to a place that is not below %s", next, dir)
 		}
-		return j.foreign(dir, uid, or)
+		return j.foreign(dir, uid, otherwise)
 	case !shared:
 		return nil
 	case !shut && info.Mode()&fs.ModeSticky == 0:
 		return j.writable(dir, info, "")
 	}
 	entry, err := os.Lstat(next)
-	if err != nil { // nothing is there, which the next step says
+	if err != nil { // it is missing: the walk's next step returns that error
 		return nil
 	}
 	if uid, _ := owner(entry); !j.trusts(uid) {
@@ -179,7 +202,7 @@ func (j judge) way(dir string, info fs.FileInfo, next string, shut bool) error {
 	return nil
 }
 
-// target judges what stands at the end of a path.
+// target judges what is at the end of a path. Here the rights of root's group count too.
 func (j judge) target(path string, info fs.FileInfo, shut bool) error {
 	uid, _ := owner(info)
 	switch {
@@ -196,8 +219,8 @@ func (j judge) trusts(uid int) bool { return uid == 0 || uid == j.uid }
 
 func (j judge) name() string { return nameOf(j.uid) }
 
-// foreign is the error about what belongs to somebody else.
-func (j judge) foreign(path string, uid int, or string) error {
+// foreign is the error about a path of another user. otherwise ends the hint.
+func (j judge) foreign(path string, uid int, otherwise string) error {
 	if !isMapped(uid) {
 		return corebot.WithHint(fmt.Errorf("%w: %s belongs to a user whom the user namespace of Corebot (%s) does "+
 			"not know", ErrNotOurs, path, described(j.uid)),
@@ -208,12 +231,13 @@ func (j judge) foreign(path string, uid int, or string) error {
 	return corebot.WithHint(fmt.Errorf("%w: %s belongs to another user, %s, and Corebot runs as %s", ErrNotOurs, path,
 		described(uid), described(j.uid)),
 		fmt.Sprintf("run Corebot as its owner (sudo -u %s corebot ..., or docker run --user %d)%s", nameOf(uid), uid,
-			or))
+			otherwise))
 }
 
-// writable is the error about what others can write. Only root changes the mode of what is root's, and own is what root
-// does there first: Corebot's user could do nothing with a home that stays root's.
-func (j judge) writable(path string, info fs.FileInfo, own string) error {
+// writable is the error about a path that others can write. chown is a shell command in front of the chmod in the hint.
+// It counts only where root must do the chmod, because the path belongs to root: it gives the path to Corebot's user,
+// who could not use a home that stays root's.
+func (j judge) writable(path string, info fs.FileInfo, chown string) error {
 	who, mode := "its group", "g-w"
 	switch info.Mode().Perm() & 0o022 {
 	case 0o002:
@@ -223,26 +247,27 @@ func (j judge) writable(path string, info fs.FileInfo, own string) error {
 	}
 	mend := fmt.Sprintf("chmod %s %s", mode, quoted(path))
 	if uid, _ := owner(info); uid != j.uid && j.uid != 0 {
-		mend = "as root: " + own + mend
+		mend = "as root: " + chown + mend
 	}
 	return corebot.WithHint(fmt.Errorf("%w: %s can be written by %s (mode %04o)", ErrNotOurs, path, who,
 		info.Mode().Perm()),
 		"look whether somebody has changed what is there, then: "+mend)
 }
 
-// Elsewhere is the hint for an error of making something in a directory of a home. Where only rights are missing, root
-// can give the directory to Corebot's user.
+// Elsewhere is the hint for a file or directory that could not be made in dir, which belongs to Corebot's home. Where
+// only rights are missing, root can give dir to Corebot's user.
 func Elsewhere(err error, dir string) string { return judge{os.Geteuid()}.elsewhere(err, dir) }
 
 func (j judge) elsewhere(err error, dir string) string {
-	const other = "choose a home that can be written with --home or COREBOT_HOME"
+	const other = "choose a home that Corebot can write to, with --home or COREBOT_HOME"
 	if j.uid == 0 || !errors.Is(err, fs.ErrPermission) {
 		return other
 	}
 	return fmt.Sprintf("%s, or as root: mkdir -p %s && chown %s %[2]s", other, quoted(dir), j.name())
 }
 
-// hardLinks is how many names a file has. A directory has one, whatever it counts.
+// hardLinks is how many names a file has. A directory has 1: the links that the kernel counts for it are those of its
+// own entries.
 func hardLinks(info fs.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && !info.IsDir() {
 		return uint64(stat.Nlink) //nolint:unconvert // its type is not the same everywhere
@@ -250,7 +275,7 @@ func hardLinks(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// owner is who a file belongs to.
+// owner is the user and group of a file: -1 and -1, which nobody trusts, where the platform does not tell.
 func owner(info fs.FileInfo) (uid, gid int) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid), int(stat.Gid)
@@ -273,7 +298,7 @@ func described(uid int) string {
 	return fmt.Sprintf("user %d", uid)
 }
 
-// quoted is a path as a shell takes it.
+// quoted is a path as a POSIX shell reads it.
 func quoted(path string) string {
 	if strings.ContainsFunc(path, func(r rune) bool {
 		return !strings.ContainsRune("/._-+@:,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') &&

@@ -269,6 +269,37 @@ func TestWhatIsNotThereYetIsFineWhereNobodyElseCanMakeIt(t *testing.T) {
 	if err := Check(filepath.Join(top, "none")); !errors.Is(err, ErrNotOurs) {
 		t.Errorf("where everyone can make it: %v", err)
 	}
+	must(t, os.Chmod(top, 0o777|fs.ModeSticky)) // as /tmp: [MakeDir] looks again
+	if err := Check(filepath.Join(top, "none")); err != nil {
+		t.Errorf("below a sticky directory: %v", err)
+	}
+	if _, err := Resolve(filepath.Join(top, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("below a sticky directory: %v", err)
+	}
+}
+
+// TestADirectoryThatSomebodyElseMadeMeanwhileIsRefused: the path is missing when MakeDir looks, and everybody can write
+// the directory that MkdirAll then finds there.
+func TestADirectoryThatSomebodyElseMadeMeanwhileIsRefused(t *testing.T) {
+	top, _ := place(t)
+	must(t, os.Chmod(top, 0o777|fs.ModeSticky))
+	first := func(path string, _ fs.FileMode) error {
+		must(t, errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, 0o777)))
+		return os.MkdirAll(path, 0o700)
+	}
+	home := filepath.Join(top, "home")
+	if err := (judge{os.Geteuid()}).makeDir(home, first); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("somebody else was first: %v", err)
+	}
+	if err := MakeDir(home); !errors.Is(err, ErrNotOurs) {
+		t.Errorf("it was there before: %v", err)
+	}
+	if err := MakeDir(filepath.Join(top, "other", "data")); err != nil {
+		t.Errorf("nobody was first: %v", err)
+	}
+	if _, err := Resolve(filepath.Join(top, "other", "data")); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOnlyAPlainFileIsOpenedAndNobodyIsWaitedFor(t *testing.T) {

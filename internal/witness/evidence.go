@@ -16,20 +16,20 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Evidence is a part of the audit trail in a file, which is checked without a home. Its first line says what it has.
-// The published heads follow, a line each, and then the events.
+// Evidence is the first line of an exported audit trail: it says what follows. The published heads follow, one a line,
+// and then the events, one a line. [Check] needs nothing but this file: no home of a Corebot.
 type Evidence struct {
 	Version    int       `json:"corebotAuditEvidence"`
 	ExportedAt time.Time `json:"exportedAt"`
 	Database   string    `json:"database"`
-	Past       int64     `json:"past"`     // the event before the first
-	PastHash   string    `json:"pastHash"` // its hash; empty before the first event of all
-	Events     int64     `json:"events"`
-	Heads      int       `json:"heads"`
-	PublicKeys string    `json:"publicKeys"` // in PEM
+	Past       int64     `json:"past"`       // the number of the event before the first of the file; 0: there is none
+	PastHash   string    `json:"pastHash"`   // the hash of that event, in hexadecimal digits; empty if there is none
+	Events     int64     `json:"events"`     // how many events follow
+	Heads      int       `json:"heads"`      // how many published heads follow
+	PublicKeys string    `json:"publicKeys"` // of the signers of these heads, in PEM
 }
 
-// Encode is keys in PEM.
+// Encode writes the keys as PEM blocks, one after the other.
 func (k Keys) Encode() (string, error) {
 	var b bytes.Buffer
 	for _, public := range k {
@@ -44,23 +44,34 @@ func (k Keys) Encode() (string, error) {
 	return b.String(), nil
 }
 
-// Checked is what evidence proves.
+// Checked is the result of a check. Only the events up to Proven are signed. Whoever wrote the file can have invented
+// the events after Proven, or have cut off later ones.
 type Checked struct {
-	First   int64             `json:"first"` // event
-	Head    corebot.AuditHead `json:"head"`
-	Events  int64             `json:"events"`
-	Heads   int               `json:"heads"`             // published ones that hold
-	Proven  int64             `json:"proven"`            // the last event up to which published heads prove the chain
-	Signers []string          `json:"signers"`           // ids of the keys that signed them
-	Pinned  bool              `json:"pinned"`            // the keys came from elsewhere than from the evidence
-	At      time.Time         `json:"provenAt,omitzero"` // when the last head that holds was published
+	First    int64             `json:"first"`             // the number of the first event
+	Head     corebot.AuditHead `json:"head"`              // the last event
+	Events   int64             `json:"events"`            // how many there are
+	Heads    int               `json:"heads"`             // published heads: all of them are on the chain
+	Proven   int64             `json:"proven"`            // the last event with a published head; 0: nothing is proven
+	Signers  []string          `json:"signers"`           // ids of the keys that signed the heads
+	Pinned   bool              `json:"pinned"`            // the caller gave the keys; else they are the evidence's own
+	ProvenAt time.Time         `json:"provenAt,omitzero"` // when the head of the event Proven was published
 }
 
-// maxRecord bounds a line of evidence. The arguments of a call are bounded by the audit.
+// ErrUnsigned says that evidence has no published head, so that the caller's keys have signed nothing in it.
+var ErrUnsigned = fmt.Errorf("%w: the evidence has no published head, so no key has signed any of it",
+	corebot.ErrInvalid)
+
+// maxRecord bounds a line of evidence, in bytes. The longest part of an event is the arguments of a call: package tools
+// takes at most 2 MiB of them, and escapes in JSON can make them six times as long.
 const maxRecord = 16 << 20
 
-// Check follows evidence from its beginning to its end. It trusts the public keys that are given. Without any it takes
-// those of the evidence itself, which prove only that one key signed all of it.
+// Check follows evidence from its beginning to its end. Every event must fit to the one before, and every published
+// head must be on this chain: if not, the error is a [*corebot.BrokenChain]. Evidence of another form is a
+// [corebot.ErrInvalid].
+//
+// Check trusts the public keys that are given, and then refuses evidence without a published head ([ErrUnsigned]).
+// With nil keys it takes those of the evidence itself. They prove only that the writer of the file also signed it, and
+// evidence without a head passes with nothing proven: see Checked.Proven.
 func Check(r io.Reader, keys Keys) (c Checked, err error) {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 64<<10), maxRecord)
@@ -76,6 +87,9 @@ func Check(r io.Reader, keys Keys) (c Checked, err error) {
 	past, err := hex.DecodeString(head.PastHash)
 	if err != nil {
 		return c, fmt.Errorf("%w: the hash before the first event: %v", corebot.ErrInvalid, err)
+	}
+	if c.Pinned && head.Heads == 0 {
+		return c, ErrUnsigned
 	}
 	lines, err := publishedOf(in, head, keys)
 	if err != nil {
@@ -108,7 +122,7 @@ func Check(r io.Reader, keys Keys) (c Checked, err error) {
 	return c, in.Err()
 }
 
-// publishedOf reads the published heads of evidence.
+// publishedOf reads the published heads of evidence and verifies their signatures.
 func publishedOf(in *bufio.Scanner, head Evidence, keys Keys) (lines []Line, err error) {
 	for n := range head.Heads {
 		if !in.Scan() {
@@ -130,15 +144,16 @@ func headsOf(lines []Line) (heads []corebot.PublishedHead) {
 	return heads
 }
 
-// meet holds the events to a published head.
+// meet adds a published head to the result. A head that is not on the chain, or is of another database, is a broken
+// chain.
 func (c *Checked) meet(line Line, database string, walk *corebot.AuditWalk) error {
 	if !walk.Has(line.Head().AuditHead) || line.Database != database {
-		return &corebot.BrokenChain{Event: line.Event, Why: fmt.Sprintf("it is another one than the head of %s",
+		return &corebot.BrokenChain{Event: line.Event, Why: fmt.Sprintf("it is not the event whose head was published at %s",
 			line.At.UTC().Format(time.RFC3339))}
 	}
 	c.Heads++
 	if line.Event >= c.Proven {
-		c.Proven, c.At = line.Event, line.At
+		c.Proven, c.ProvenAt = line.Event, line.At
 	}
 	if !slices.Contains(c.Signers, line.Key) {
 		c.Signers = append(c.Signers, line.Key)

@@ -311,6 +311,14 @@ func TestEvidenceIsCheckedWithoutAHome(t *testing.T) {
 			t.Errorf("cut off before line %d it proves %+v", i, c)
 		}
 	}
+	// whoever writes a trail anew leaves out the heads that would tell
+	unsigned := evidence(t, of, key, 2, 7)
+	if c, err := Check(bytes.NewReader(unsigned), Keys{key.ID: key.Public()}); !errors.Is(err, ErrUnsigned) {
+		t.Errorf("with a key and without a head it proves %+v: %v", c, err)
+	}
+	if c, err := Check(bytes.NewReader(unsigned), nil); err != nil || c.Proven != 0 || c.Heads != 0 {
+		t.Errorf("without a key and without a head it proves %+v: %v", c, err)
+	}
 	forged := &trail{records: slices.Clone(of.records[:5])}
 	forged.add(4)
 	forged.records[5].Tool = "shell.exec"
