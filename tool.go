@@ -63,9 +63,9 @@ func (g ToolGrant) Validate() error {
 // toolRune says whether a character can be in the name of a tool.
 func toolRune(r rune) bool { return r < 0x80 && (plainByte(byte(r)) || r == '.') }
 
-// ToolPin is what Corebot remembers about a tool of an MCP server. Pinned, Approved and Seen are hashes of the server's
-// whole description of the tool, in hexadecimal digits. If the server changes the description, Seen
-// differs from the other two.
+// ToolPin is what Corebot remembers about a tool of an MCP server. Pinned, Approved and Seen are fingerprints of the
+// server's description of the tool, in hexadecimal digits: all that a model is shown of the tool counts, and its
+// annotations. If the server changes the description, Seen differs from the other two.
 type ToolPin struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"` // as the server calls it

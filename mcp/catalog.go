@@ -18,21 +18,26 @@ import (
 )
 
 const (
-	maxTools = 256 // of one server that are offered
-	maxNotes = 10  // of one server that are said
+	maxTools = 256 // how many tools of one server are offered; the others are left out
+	maxNotes = 10  // how many notes about one server are kept; later ones are dropped
 )
 
-// Pins remembers what tools looked like, and which of that an operator has approved.
+// Pins remembers the descriptions of tools by their fingerprints. A tool is in one of these states:
+//
+//   - pinned: the server's first listing had the tool with this description. No operator has read it, so the tool is
+//     offered as unapproved, unless the operator trusts first listings.
+//   - approved: an operator has read this description and stands for it. An approval also pins.
+//   - changed: the tool is new since the first listing, or its description is another than the pinned one. If tools are
+//     pinned, it is held back until an approval.
 type Pins interface {
-	// Sight notes how the tools of a server look now, by their names, and gives what is known of each. The first
-	// listing of a server pins its tools as they are. A tool that comes later is pinned by an approval only. Seeing
-	// approves nothing.
+	// Sight stores the fingerprints that the tools of a server have now, by the names of the tools, and returns what is
+	// known of each tool. The first listing of a server pins its tools; Sight approves none.
 	Sight(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error)
-	// Peek gives the same, and notes nothing.
+	// Peek returns what Sight would return, and stores nothing.
 	Peek(ctx context.Context, server string, fingerprints map[string]string) (map[string]corebot.ToolPin, error)
 }
 
-// onlooker are pins that are only looked at.
+// onlooker reads pins and stores nothing: its Sight is a Peek.
 type onlooker struct{ Pins }
 
 func (o onlooker) Sight(ctx context.Context, server string,
@@ -41,15 +46,14 @@ func (o onlooker) Sight(ctx context.Context, server string,
 	return o.Peek(ctx, server, fingerprints)
 }
 
-// catalog is what a server offers to us.
+// catalog is the tools of a server that are offered to a model, and what is known of the others.
 type catalog struct {
 	tools      []tools.Tool
-	names      []string      // of the tools
-	unapproved []string      // of those that no operator has approved as they are
-	notes      []string      // what was left out, and why
-	described  []Description // also of tools that wait for an approval
-	// tools, as the server calls them, that are new or not what they were, whether they wait or not
-	moved []string
+	names      []string      // the names of tools
+	unapproved []string      // the names of those whose present description no operator has approved
+	notes      []string      // which tools were left out, and why
+	described  []Description // of all usable tools, also of those that are held back until an approval
+	changed    []string      // the server's names of changed tools (see [Pins]), whether they are held back or not
 }
 
 func (c *catalog) note(format string, args ...any) {
@@ -58,11 +62,11 @@ func (c *catalog) note(format string, args ...any) {
 	}
 }
 
-// problem says in one line what of the server is not offered.
+// problem says in one line which tools of the server are not offered; empty: all are.
 func (c *catalog) problem() string { return strings.Join(c.notes, "; ") }
 
-// makeCatalog takes the tools of a server that the operator lets through and that can be offered to a model. If tools
-// are pinned, it takes only tools that are as they were pinned.
+// makeCatalog takes the tools of a server that the settings allow and that can be offered to a model. If tools are
+// pinned, it holds changed tools back. more says that the listing was cut. The error is that of [Pins].
 func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) (catalog, error) {
 	var c catalog
 	refused := doubled(defs)
@@ -84,34 +88,35 @@ func (s *server) makeCatalog(ctx context.Context, defs []definition, more bool) 
 		pin, known := pins[d.Name]
 		changed := known && pin.Changed()
 		if changed {
-			c.moved = append(c.moved, d.Name)
+			c.changed = append(c.changed, d.Name)
 		}
 		c.add(s, d, s.standing(d, pin), changed && s.pinned())
 	}
 	return c, nil
 }
 
-// sight asks what is known of tools. It notes the whole listing, so that a tool which the settings allow later is none
-// that the server added later. A name that stands for several tools is not noted.
+// sight asks what is known of tools. It stores the whole listing, also the tools that the settings forbid. Otherwise a
+// tool which the settings allow later would look like one that the server added later. A refused tool is not stored:
+// its name stands for several tools.
 func (s *server) sight(ctx context.Context, defs []definition,
-	doubled map[string]string,
+	refused map[string]string,
 ) (map[string]corebot.ToolPin, error) {
 	if s.opts.Pins == nil {
 		return nil, nil
 	}
 	prints := make(map[string]string, len(defs))
 	for _, d := range defs {
-		if d.err == nil && doubled[d.Name] == "" {
+		if d.err == nil && refused[d.Name] == "" {
 			prints[d.Name] = d.fingerprint()
 		}
 	}
 	return s.opts.Pins.Sight(ctx, s.spec.Name, prints)
 }
 
-// refuse leaves a tool out because of its name, and shows why.
+// refuse leaves a tool out because of its name, and describes it as unusable, once for each name.
 func (c *catalog) refuse(s *server, d definition, why string) {
 	if slices.ContainsFunc(c.described, func(o Description) bool { return o.Tool == d.Name }) {
-		return // it was said of the first one
+		return // another tool of this name was refused before
 	}
 	c.note("the tool %q cannot be used: %s", clip(d.Name, 60), why)
 	c.described = append(c.described, Description{
@@ -129,8 +134,8 @@ func (s *server) pinned() bool {
 	return s.opts.PinTools
 }
 
-// add makes a tool of a definition, or notes why there is none. One that is unapproved says so to whoever offers it to
-// a model; one that is held waits for an approval and is only described.
+// add makes a tool of a definition, or notes why it cannot. A held tool is described and noted, but not offered. An
+// unapproved tool is offered; its traits say so, and taint the turn that is offered the tool.
 func (c *catalog) add(s *server, d definition, is standing, held bool) {
 	if d.err != nil {
 		c.note("a tool cannot be used: %v", d.err)
@@ -148,7 +153,8 @@ func (c *catalog) add(s *server, d definition, is standing, held bool) {
 		Fingerprint: d.fingerprint(), Text: shown.Description, Schema: shown.Schema,
 	})
 	if held {
-		c.note("the tool %q is not what was approved (corebot mcp show %s)", clip(d.Name, 60), s.spec.Name)
+		c.note("the tool %q is new or has changed, and waits for an approval (corebot mcp show %s)", clip(d.Name, 60),
+			s.spec.Name)
 		return
 	}
 	c.tools, c.names = append(c.tools, tool), append(c.names, name)
@@ -169,7 +175,8 @@ func (s *server) makeTool(d definition, is standing) (tools.Tool, error) {
 	})
 }
 
-// fingerprintOf is that of a tool as the server lists it now, not as it was when a turn began.
+// fingerprintOf is the fingerprint of a tool in the newest listing, not in the one of the turn's beginning. A tool that
+// is gone has "not listed", which equals no fingerprint.
 func (s *server) fingerprintOf(tool string) string {
 	for _, d := range s.descriptions() {
 		if d.Tool == tool && d.Fingerprint != "" {
@@ -179,7 +186,7 @@ func (s *server) fingerprintOf(tool string) string {
 	return "not listed"
 }
 
-// maxDoc is the longest description of a tool that a model is shown, in bytes.
+// maxDoc bounds the server's description of a tool, as a model is shown it, in bytes.
 const maxDoc = 4 << 10
 
 // definition is a tool as its server describes it.
@@ -193,11 +200,11 @@ type definition struct {
 	Annotations  json.RawMessage `json:"annotations"`
 	OutputSchema json.RawMessage `json:"outputSchema"`
 
-	err error // the server's description is none
+	err error // why this is no valid definition; nil: it is one
 }
 
-// define reads what a server says of one tool. Annotations decide nothing: a server that wants harm calls its tools
-// harmless.
+// define reads the definition of one tool; a mistake is in its err. Annotations decide nothing, because a hostile
+// server calls its tools harmless.
 func define(raw json.RawMessage) (d definition) {
 	if d.err = json.Unmarshal(raw, &d); d.err == nil && d.Name == "" {
 		d.err = fmt.Errorf("it has no name")
@@ -205,9 +212,10 @@ func define(raw json.RawMessage) (d definition) {
 	return d
 }
 
-// fingerprint is the SHA-256 of all that a server says of a tool: name, title, description, schema, annotations and
-// output schema. The order of keys and white space do not count. A tool without the last two has the fingerprint that
-// it had before they were a part.
+// fingerprint is the SHA-256 of six fields of a definition: name, title, description, schema, annotations and output
+// schema. Other fields do not count: Corebot neither shows nor uses them. The order of keys and white space do not
+// count either. Without annotations and output schema, the hash covers the first four fields only. So a tool that was
+// approved before the other two counted stays approved.
 func (d definition) fingerprint() string {
 	parts := []any{d.Name, d.Title, d.Description, canonical(d.InputSchema)}
 	if len(d.Annotations) > 0 || len(d.OutputSchema) > 0 {
@@ -219,15 +227,15 @@ func (d definition) fingerprint() string {
 // digest is the SHA-256 of a value as JSON, in hexadecimal digits.
 func digest(v any) string {
 	whole, err := json.Marshal(v)
-	if err != nil { // texts, and what came out of JSON: both always go into it
+	if err != nil { // cannot happen: strings and values that were decoded from JSON can be encoded
 		panic(err)
 	}
 	sum := sha256.Sum256(whole)
 	return hex.EncodeToString(sum[:])
 }
 
-// canonical is JSON as a value whose encoding has its keys sorted and its numbers as they were written. Data that is no
-// JSON is its text.
+// canonical decodes JSON so that encoding it sorts the keys and keeps the numbers as they were written. Data that is
+// not JSON becomes a string.
 func canonical(raw json.RawMessage) any {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -238,8 +246,8 @@ func canonical(raw json.RawMessage) any {
 	return v
 }
 
-// doc is the description for a model: marked as the server's, without what nobody sees and what a chat template would
-// obey, and capped.
+// doc is the description for a model, marked as the server's. Package outside makes invisible characters visible, and
+// the control tokens of chat templates harmless. The server's text is cut to maxDoc.
 func (d definition) doc(server string) string {
 	text := strings.TrimSpace(outside.Text(cmp.Or(d.Description, d.Title)))
 	if text == "" {

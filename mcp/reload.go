@@ -164,10 +164,10 @@ type Options struct {
 	PassEnv        []string // variables of Corebot's environment that every program sees
 	ReadOnlyTools  []string // the same, which the operator declares to read only: mcp__SERVER__TOOL or SERVER/TOOL
 	EgressTools    []string // the same, which can carry data to addresses that their arguments choose
-	// what a tool says of itself when it is seen first needs no approval; a turn that is offered what needs one is
-	// tainted
+	// TrustFirst lets the first listing of a server count as approved. Otherwise its tools are offered as unapproved,
+	// and a turn that is offered an unapproved tool is tainted.
 	TrustFirst bool
-	PinTools   bool // a tool that is not what it was pinned to is not offered; an entry may say otherwise
+	PinTools   bool // hold back a changed tool until an approval (see [Pins]); the entry of a server can say otherwise
 
 	ConnectTimeout time.Duration // from the start of a server to its list of tools
 	Timeout        time.Duration // of a call, from its beginning or its last report of progress

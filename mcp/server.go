@@ -200,8 +200,8 @@ func (s *server) look(ctx context.Context) error {
 	was := s.catalog
 	s.catalog, s.listed = c, true
 	s.mu.Unlock()
-	for _, tool := range c.moved {
-		if !slices.Contains(was.moved, tool) {
+	for _, tool := range c.changed {
+		if !slices.Contains(was.changed, tool) {
 			s.sayChanged(tool)
 		}
 	}
@@ -209,7 +209,7 @@ func (s *server) look(ctx context.Context) error {
 	return nil
 }
 
-// sayChanged notes that a tool is not what was approved.
+// sayChanged logs and audits that a tool is new since the first listing, or is described differently.
 func (s *server) sayChanged(tool string) {
 	s.metrics.changes.Inc()
 	s.opts.Log.Warn().Str("server", s.spec.Name).Str("tool", clip(tool, 128)).Bool("pinned",

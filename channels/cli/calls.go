@@ -18,12 +18,12 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// callsKept bounds how many calls /output still knows.
+// callsKept bounds how many calls /output still knows: the oldest are forgotten first.
 const callsKept = 500
 
-// shownCall is a call whose line is on the screen. The journal of its message has the output.
+// shownCall is a call whose line is on the screen. The journal of the message has the call's output, at position.
 type shownCall struct {
-	number   int // as the line says
+	number   int // at the end of the line
 	message  string
 	position int
 	name     string
@@ -53,16 +53,17 @@ func (m *model) endTool(e live.Event) {
 	}
 }
 
-// printTool prints the line of a call. Its end stands whole, and the arguments have what is left of the line.
+// printTool prints the line of a call. The arguments are cut to the columns that the name, the outcome and the number
+// leave free. The last column stays empty: see wrap.
 func (m *model) printTool(r toolRun, outcome string, number int) {
 	mark := m.look.good.Render("✓")
-	end := fmt.Sprintf(" [%d]", number)
+	suffix := fmt.Sprintf(" [%d]", number)
 	if corebot.AuditOutcome(outcome) != corebot.OutcomeSuccess {
 		mark = m.look.bad.Render("✗")
-		end = " → " + oneLine(outcome, noteWidth/2) + end
+		suffix = " → " + oneLine(outcome, noteWidth/2) + suffix
 	}
-	call := oneLine(r.name+" "+briefArgs(r.args), m.width-len("✓ ")-len(end))
-	m.print(mark + " " + m.look.dim.Render(strings.TrimSpace(call)+end))
+	call := oneLine(r.name+" "+briefArgs(r.args), m.width-1-ansi.StringWidth("✓ "+suffix))
+	m.print(mark + " " + m.look.dim.Render(strings.TrimSpace(call)+suffix))
 }
 
 // briefArgs shows the JSON arguments of a call as name=value, in their order. Anything else is shown as it is.
@@ -92,7 +93,7 @@ func briefArgs(args string) string {
 	return strings.Join(parts, " ")
 }
 
-// output asks for the output of a call, which is printed when it comes.
+// output asks for the output of the call with a number, or of the last call if args is empty. onOutput prints it.
 func (m *model) output(args string) {
 	if len(m.calls) == 0 || m.outputs == nil {
 		m.printDim("no tool call was shown here yet")
@@ -131,13 +132,14 @@ func (m *model) onOutput(o outputMsg) {
 	m.print(m.paint(strings.Trim(text, "\n"), m.look.plain) + "\n")
 }
 
-// paint lays a text out in a style, with the rows of its diffs in colors. A diff begins with the head of a hunk.
-func (m *model) paint(text string, other lipgloss.Style) string {
+// paint wraps a text to the width of the screen. The rows of a diff get their colors, and all other rows get usual. A
+// diff begins with the head of a hunk ("@@ ").
+func (m *model) paint(text string, usual lipgloss.Style) string {
 	lines := strings.Split(text, "\n")
 	within, lead := false, ""
 	for i, line := range lines {
-		style := other
-		// A request for an approval leads the rows of its diffs.
+		style := usual
+		// In a request for an approval, each row of a diff begins with "| ".
 		if bare := strings.TrimPrefix(line, "| "); strings.HasPrefix(bare, "@@ ") {
 			within, lead = true, strings.TrimSuffix(line, bare)
 		}
@@ -160,14 +162,14 @@ func (m *model) paint(text string, other lipgloss.Style) string {
 	return strings.Join(lines, "\n")
 }
 
-// request is a request for an approval that the turn of a message of this chat waits for.
+// request is the open request for an approval in this chat. A newer request takes its place.
 type request struct {
 	id       int64
-	message  string
-	calls    int
-	made     time.Time         // by the clock of the process that runs the turn, in milliseconds
-	commands map[string]string // what a key sends
-	answered bool              // by a key, which means something else from then on
+	message  string            // the message whose turn waits for the approval
+	calls    int               // how many calls wait
+	made     time.Time         // by the clock of the process that runs the turn, cut to milliseconds
+	commands map[string]string // what each key sends
+	answered bool              // an answer was sent: the keys are ordinary letters from then on
 }
 
 // answerKeys are the keys of the answers to a request, by the names of its actions, in the order of the screen.
@@ -179,7 +181,8 @@ var answerKeys = []struct{ action, key, says string }{
 	{"deny-stop", "N", "N stop"},
 }
 
-// newRequest reads a request for an approval from its notice. ok is false for another notice.
+// newRequest reads a request for an approval from its notice. ok is false for every other message. It is also false for
+// a request that belongs to no message of this chat.
 func newRequest(o channels.Outbound) (r *request, ok bool) {
 	n := o.Notice
 	if n == nil || n.Kind != corebot.NoticeApproval || n.Approval == nil || o.InReplyTo == "" {
@@ -199,8 +202,8 @@ func newRequest(o channels.Outbound) (r *request, ok bool) {
 	return r, true
 }
 
-// prompt is the line above the input while the request is open. It names every key, however narrow the terminal is.
-// The request itself says what the keys mean.
+// prompt is the line above the input while the request is open. On a narrow terminal the line loses first the number of
+// calls, then the meanings of the keys, which the request itself tells. The keys alone need 9 columns at most.
 func (r *request) prompt(width int) string {
 	what := "a call waits"
 	if r.calls > 1 {
@@ -220,21 +223,21 @@ func (r *request) prompt(width int) string {
 			return line
 		}
 	}
-	return oneLine(short, width)
+	return oneLine(short, width) // nobody can read it: such a terminal has less than 9 columns
 }
 
 // keyPause is how long a key stands alone in the input before it answers a request. A person who types on means a
 // text: a text that begins with "also" must not approve anything.
 const keyPause = 500 * time.Millisecond
 
-// keyMsg says that the pause behind a key is over.
+// keyMsg says that keyPause has passed since a key was pressed.
 type keyMsg struct {
 	request int64
 	key     string
 }
 
-// decide has a key answer the open request, if the key stays alone in the input.
-func (m *model) decide(key string) {
+// pressed starts the pause after which a key answers the open request. It is called before the key is in the input.
+func (m *model) pressed(key string) {
 	if !m.isAnswer(key) || !m.editor.empty() {
 		return
 	}
@@ -242,6 +245,7 @@ func (m *model) decide(key string) {
 	m.later = append(m.later, tea.Tick(keyPause, func(time.Time) tea.Msg { return alone }))
 }
 
+// onKeyAlone answers the request if the key still stands alone in the input.
 func (m *model) onKeyAlone(k keyMsg) {
 	if m.request != nil && m.request.id == k.request && m.editor.text() == k.key {
 		m.answer()
@@ -253,7 +257,7 @@ func (m *model) isAnswer(text string) bool {
 	return m.request != nil && !m.request.answered && m.request.commands[text] != ""
 }
 
-// answer sends the command of the key that stands in the input, and says whether there is one.
+// answer sends the command of the key that stands in the input. It returns false if the input is not a key's.
 func (m *model) answer() bool {
 	key := m.editor.text()
 	if !m.isAnswer(key) {
@@ -265,8 +269,9 @@ func (m *model) answer() bool {
 	return true
 }
 
-// follow remembers a request for an approval that a message of this chat waits for. A notice that offers to answer the
-// request says that the last answer was none.
+// follow takes over a new request for an approval, and drops the open one at a notice that ends its message. A notice
+// that offers the request's answers again says that the last answer was not accepted, so the keys work again. The end
+// of a message by a reply is left to settleRequest.
 func (m *model) follow(o channels.Outbound) {
 	if r, is := newRequest(o); is {
 		m.request = r
@@ -295,8 +300,8 @@ func goesOn(o channels.Outbound) bool {
 	return false
 }
 
-// settleRequest forgets the request when the turn of its message goes on, or ends. The request and the events come on
-// two ways, so an event from before the request can come after it, and says nothing about it.
+// settleRequest drops the request when the turn of its message goes on or ends. The request is a message and arrives by
+// another way than the events. So an event that is older than the request can arrive later, and does not count.
 func (m *model) settleRequest(e live.Event) {
 	r := m.request
 	if r == nil || r.message != e.MessageID || e.Text == live.Waiting {

@@ -26,48 +26,51 @@ func Kind() channels.Kind {
 
 // Options say whose terminal it is and how it looks.
 type Options struct {
-	In  io.Reader // what the user types; a terminal is an *os.File
-	Out io.Writer // what the user sees; a terminal is an *os.File
-	Err io.Writer // plain mode: complaints, apart from the replies on Out
+	In  io.Reader // what the user types. Interactive: an *os.File
+	Out io.Writer // what the user sees. Interactive: an *os.File
+	Err io.Writer // complaints of plain mode, apart from the replies on Out. Interactive: not used
 
 	Agent    string // default [corebot.DefaultAgent]
 	Chat     string // default "main"
-	UserID   string // the principal's id: the uid of whoever runs the terminal. Empty can hold no grant.
+	UserID   string // the principal's id: the uid of whoever runs the terminal. An empty id cannot hold a grant.
 	UserName string // display only
 
 	Interactive bool // In and Out are a terminal that can be drawn on
 	NoColor     bool // neither colors nor other text styles
-	// the character set that the locale names, if it is another than UTF-8: a terminal of it cannot show all letters
+	// Charset is the character set that the locale names, if that is not UTF-8. Its terminal cannot show all letters,
+	// and the screen warns about that.
 	Charset string
 
 	// Watch gives the events of a conversation until stop is called, which closes the channel. Nil: nothing streams.
 	Watch       func(corebot.Key) (events <-chan live.Event, stop func())
 	ModelName   string // for the header
-	HistoryFile string // where typed prompts are remembered, readable by its owner only. Empty: in memory.
+	HistoryFile string // where typed prompts are kept, made with mode 0600. Empty: they are kept in memory.
 
-	Files mention.Reader // of the user, for @file. Plain mode attaches none.
+	Files mention.Reader // reads the user's files for @file. Plain mode attaches none.
 
-	// Output gives the result of a call by the message of its turn and its place in the journal. Nil: none is known.
+	// Output gives the result of a tool call. The message is the one that the turn answers, and position is the call's
+	// place in the journal of that message. Nil: no result is known.
 	Output func(ctx context.Context, message string, position int) (corebot.ToolResult, error)
 
 	Rename func(ctx context.Context, name string) error // gives the chat a name. Nil: it can have none.
 
-	// Session gives what was said in the chat's session, oldest first. Nil: nothing can be exported.
+	// Session gives the conversation of the chat's session, oldest entry first. Nil: nothing can be exported.
 	Session func(context.Context) ([]corebot.HistoryEntry, error)
 
-	// Past is what was said in the chat lately, oldest first. It is shown before the chat begins, if Interactive.
+	// Past is the latest part of the conversation, oldest entry first. The screen shows it first; plain mode does not.
 	Past []corebot.HistoryEntry
 }
 
-// CLI is the terminal as a channel.
+// CLI is the [Terminal] of a user: a full screen, or plain lines if it is not interactive.
 type CLI struct {
 	opts  Options
 	key   corebot.Key
 	stage stage
 }
 
-// Terminal is one terminal at one chat: what is typed goes to a door, and Send shows what the chat is told. It is no
-// channel of its own. [Remote] is the channel, and gives every open terminal what is for its chat.
+// Terminal is one terminal with one open chat. Run publishes what the user types, and Send shows a message of the chat.
+// A terminal is not a channel: [Remote] is the channel, and passes each message to the terminals that have its chat
+// open.
 type Terminal interface {
 	Run(ctx context.Context, door channels.Accepter) error
 	Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error)
@@ -99,8 +102,9 @@ func orDefault(s, def string) string {
 	return s
 }
 
-// Run talks with the user until they leave or ctx ends, and then returns nil. In plain mode it returns an error if the
-// door refused a line, or if ctx ended while accepted messages still waited for their answers.
+// Run talks with the user until they leave or ctx ends, and then returns nil. On a screen the only error is a screen
+// that cannot be set up. In plain mode Run returns an error if the door refused a line, or if ctx ended while accepted
+// messages still waited for their answers.
 func (c *CLI) Run(ctx context.Context, door channels.Accepter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,9 +124,9 @@ func (c *CLI) Run(ctx context.Context, door channels.Accepter) error {
 	return s.run(cancel)
 }
 
-// Send shows m and returns after it was written. Before Run it waits for Run. Its errors are a [*corebot.Failure]. The
-// failure is transient if the terminal failed. It is cancelled, and not counted, if m belongs to a chat that is not
-// open here, the user has left or ctx ended.
+// Send shows m and returns once m is written. Before Run it waits for Run. Every error is a [*corebot.Failure]. The
+// failure is transient if the terminal failed. It is cancelled, and no attempt is counted, if the chat of m is not open
+// here, if the user has left, or if ctx ended.
 func (c *CLI) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	if m.Key != c.key {
 		return channels.Receipt{}, notHere(m)
@@ -134,19 +138,21 @@ func (c *CLI) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, 
 	return channels.Receipt{}, s.show(ctx, m)
 }
 
-// Connection tells the user, while Run runs, what became of the connection to Corebot. gone says that there is none at
-// the moment.
+// Connection shows the user a text about the connection to Corebot. gone says that there is none at the moment. Without
+// a running Run, nothing is shown.
 func (c *CLI) Connection(text string, gone bool) {
 	if now := c.stage.session(); now != nil {
 		now.connection(text, gone)
 	}
 }
 
-// patience is how long a message waits for its chat to be opened in this process. Another process tries at once.
-const patience = time.Minute
+// retryUnseen is the time until the next attempt to show a message that no terminal could show. A terminal that opens
+// the chat does not wait for it: [Remote.Attach] makes the chat's waiting messages due at once.
+const retryUnseen = time.Minute
 
-// notHere is nobody's fault: the message waits, uncounted, until its chat is open in a terminal.
+// notHere is the failure of a message whose chat is not open here. No attempt is counted: the message stays in the
+// queue until a terminal opens the chat.
 func notHere(m channels.Outbound) error {
-	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: corebot.WithHint(
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: retryUnseen, Err: corebot.WithHint(
 		fmt.Errorf("chat %s is not open in this terminal", m.Key), "open it with: corebot chat --chat "+m.Key.Chat)}
 }

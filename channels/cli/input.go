@@ -28,7 +28,7 @@ func (m *model) onKey(k tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	}
-	m.decide(k.String())
+	m.pressed(k.String())
 	m.stopID = "" // whoever types on does not mean to leave
 	return m.editor.press(k)
 }

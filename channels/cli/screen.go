@@ -172,7 +172,7 @@ func (s *screen) show(ctx context.Context, m channels.Outbound) error {
 	select {
 	case s.inbox <- showMsg{m, done}:
 	case <-s.ended:
-		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: retryUnseen, Err: errLeft}
 	case <-ctx.Done():
 		return held(ctx)
 	}
@@ -195,6 +195,6 @@ func (s *screen) afterEnd(done <-chan error) error {
 	case err := <-done:
 		return err
 	default:
-		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: retryUnseen, Err: errLeft}
 	}
 }

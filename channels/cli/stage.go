@@ -57,7 +57,7 @@ func (s *stage) wait(ctx context.Context) (session, error) {
 		case now != nil:
 			return now, nil
 		case left:
-			return nil, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: patience, Err: errLeft}
+			return nil, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: retryUnseen, Err: errLeft}
 		}
 		select {
 		case <-entered:
@@ -85,7 +85,7 @@ func (s *stage) look() (now session, left bool, entered <-chan struct{}) {
 
 func cancelled(ctx context.Context, doing string) error {
 	return &corebot.Failure{
-		Class: corebot.Cancelled, RetryAfter: patience,
+		Class: corebot.Cancelled, RetryAfter: retryUnseen,
 		Err: fmt.Errorf("%s: %w", doing, context.Cause(ctx)),
 	}
 }

@@ -235,8 +235,8 @@ func (j judge) foreign(path string, uid int, otherwise string) error {
 }
 
 // writable is the error about a path that others can write. chown is a shell command in front of the chmod in the hint.
-// It counts only where root must do the chmod, because the path belongs to root: it gives the path to Corebot's user,
-// who could not use a home that stays root's.
+// The hint has it only if the path is root's, so that root must do both. Corebot's user could not use a home that
+// stays root's.
 func (j judge) writable(path string, info fs.FileInfo, chown string) error {
 	who, mode := "its group", "g-w"
 	switch info.Mode().Perm() & 0o022 {

@@ -44,8 +44,8 @@ func (k Keys) Encode() (string, error) {
 	return b.String(), nil
 }
 
-// Checked is the result of a check. Only the events up to Proven are signed. Whoever wrote the file can have invented
-// the events after Proven, or have cut off later ones.
+// Checked is the result of a check. Only the events up to Proven are signed. The writer of the file can have invented
+// the events after Proven, or can have cut off later ones.
 type Checked struct {
 	First    int64             `json:"first"`             // the number of the first event
 	Head     corebot.AuditHead `json:"head"`              // the last event
@@ -61,8 +61,8 @@ type Checked struct {
 var ErrUnsigned = fmt.Errorf("%w: the evidence has no published head, so no key has signed any of it",
 	corebot.ErrInvalid)
 
-// maxRecord bounds a line of evidence, in bytes. The longest part of an event is the arguments of a call: package tools
-// takes at most 2 MiB of them, and escapes in JSON can make them six times as long.
+// maxRecord bounds a line of evidence, in bytes. The longest part of an event is the arguments of a call. Package tools
+// takes at most 2 MiB of them, and JSON escapes can make them six times as long.
 const maxRecord = 16 << 20
 
 // Check follows evidence from its beginning to its end. Every event must fit to the one before, and every published
@@ -148,8 +148,8 @@ func headsOf(lines []Line) (heads []corebot.PublishedHead) {
 // chain.
 func (c *Checked) meet(line Line, database string, walk *corebot.AuditWalk) error {
 	if !walk.Has(line.Head().AuditHead) || line.Database != database {
-		return &corebot.BrokenChain{Event: line.Event, Why: fmt.Sprintf("it is not the event whose head was published at %s",
-			line.At.UTC().Format(time.RFC3339))}
+		return &corebot.BrokenChain{Event: line.Event, Why: "it is not the event whose head was published at " +
+			line.At.UTC().Format(time.RFC3339)}
 	}
 	c.Heads++
 	if line.Event >= c.Proven {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -17,35 +18,37 @@ import (
 	"github.com/corebot/corebot/internal/redact"
 )
 
-// The ways in which an answer can fail to be whole. All but the last four are worth another attempt.
+// The ways in which an answer can be unusable.
 var (
+	// These are transient: another attempt can go well.
 	ErrBrokenOff = errors.New("the answer broke off in the middle")
 	ErrEmpty     = errors.New("the answer was empty")
 	ErrGarbled   = errors.New("the answer has a piece that is not JSON")
-	ErrTooLong   = errors.New("the answer is larger than allowed")
-	ErrNoRoom    = errors.New("the model used up its output limit before it said anything")
-	ErrFiltered  = errors.New("the provider's content filter stopped the answer")
-	ErrRefusal   = errors.New("the model declined to answer")
+
+	// These are permanent: another attempt would end in the same way.
+	ErrTooLong  = errors.New("the answer is larger than allowed")
+	ErrNoRoom   = errors.New("the model used up its output limit before it said anything")
+	ErrFiltered = errors.New("the provider's content filter stopped the answer")
+	ErrRefusal  = errors.New("the model declined to answer")
 )
 
-// timeoutError is the end of a call by one of our own clocks.
+// timeoutError is the end of a call by one of Corebot's own limits of time.
 type timeoutError struct {
-	what    string
+	what    string // what did not happen
 	after   time.Duration
-	setting string
+	setting string // the key of the limit
 }
 
 func (e *timeoutError) Error() string { return fmt.Sprintf("%s for %s", e.what, e.after) }
 
-// oddAnswer is a success status with something else than a stream.
+// oddAnswer is a success status with a body that is neither a stream nor a JSON object.
 type oddAnswer struct{ what string }
 
 func (e *oddAnswer) Error() string { return "instead of a stream of events came " + e.what }
 
-// BodyError is a success status with a JSON object in place of a stream: some gateways send errors so. Body is its
-// beginning.
+// BodyError is a success status with a JSON object in place of a stream: some gateways send errors so.
 type BodyError struct {
-	Body        string
+	Body        string // the beginning of the object, as it came: it can quote a key
 	contentType string
 }
 
@@ -63,26 +66,26 @@ type CallError struct {
 func (e *CallError) Error() string { return e.Err.Error() }
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Status is what a provider said was wrong, by HTTP or inside an answer that began well.
+// Status is what a provider said was wrong, by the HTTP status or by an error inside a stream that began well.
 type Status struct {
-	Code    int    // as in HTTP
+	Code    int    // as in HTTP; 0: the error is not the provider's
 	Reason  string // the provider's own word for it, such as "context_length_exceeded"
 	Message string // for people
 }
 
-// verdict is what is made of an error: the class, the text, the hint, what it is about, and what people of the chat
-// hear of it.
+// verdict is what an error is taken for.
 type verdict struct {
 	class corebot.Class
-	text  string
-	hint  string
-	about error  // one of llm's, or nil
-	plain string // see [corebot.Explanation]
-	words string
+	text  string // for the log and for `corebot why`
+	hint  string // for operators
+	about error  // the subject, one of package llm's errors; nil: none
+	plain string // for everybody in the chat: see [corebot.Explanation]
+	words string // the provider's own words, for admins in the chat: see [corebot.Explanation]
 }
 
-// Failure classifies an error and writes its text anew. status is what the API's own errors said; a zero one means that
-// the error is not the provider's. The original is not kept in the chain: it may quote the key.
+// Failure classifies an error of a call and writes its text anew. status is what the provider's API said was wrong. A
+// zero status means that the error is not the provider's. The error itself is not in the chain, because it can quote
+// the key. A class that is not permanent keeps the wait that the provider asked for.
 func (e *Endpoint) Failure(err error, status Status) *corebot.Failure {
 	var v verdict
 	if status.Code != 0 {
@@ -108,7 +111,7 @@ func (e *Endpoint) Failure(err error, status Status) *corebot.Failure {
 	return f
 }
 
-// about is an error's text with a sentinel behind it that the text need not repeat.
+// about is the text of an error, and its subject for errors.Is, which the text does not repeat.
 type about struct {
 	text string
 	err  error
@@ -117,11 +120,12 @@ type about struct {
 func (a *about) Error() string { return a.text }
 func (a *about) Unwrap() error { return a.err }
 
-// judge is for errors that are not the provider's own words.
+// judge gives the verdict on an error that the provider did not send. A timeout is transient.
 func (e *Endpoint) judge(err error) verdict {
 	if timeout := (*timeoutError)(nil); errors.As(err, &timeout) {
 		return verdict{
-			text: err.Error(), about: llm.ErrUnreachable, plain: corebot.FaultTimeout.Say(),
+			class: corebot.Transient,
+			text:  err.Error(), about: llm.ErrUnreachable, plain: corebot.FaultTimeout.Say(),
 			hint: "the endpoint is slow or stuck; the limit is " + e.Setting(timeout.setting),
 		}
 	}
@@ -156,9 +160,9 @@ func (e *Endpoint) judge(err error) verdict {
 	return networkVerdict(err, e.Setting("base_url"))
 }
 
-// networkVerdict: what nobody knows is worth another attempt.
+// networkVerdict takes an error of the network, and every unknown error, for transient.
 func networkVerdict(err error, setting string) verdict {
-	v := verdict{plain: corebot.FaultBrokenAnswer.Say()}
+	v := verdict{class: corebot.Transient, plain: corebot.FaultBrokenAnswer.Say()}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err, v.about = u.Err, llm.ErrUnreachable // the address is named already
 		v.plain = corebot.FaultUnreachable.Say()
@@ -174,12 +178,12 @@ func networkVerdict(err error, setting string) verdict {
 	return v
 }
 
-// judgeStatus goes by the status and the provider's own word.
+// judgeStatus gives the verdict on an error that the provider sent, by its status, its code and its message.
 func (e *Endpoint) judgeStatus(s Status) (v verdict) {
 	// some providers have statuses of their own
 	name := strings.TrimSpace(fmt.Sprintf("status %d %s", s.Code, http.StatusText(s.Code)))
 	v = verdict{class: classOf(s), text: name + ": " + Excerpt(e.Clean(s.Message)), words: wordsOf(e.Clean(s.Message))}
-	defer func() { v.plain = plainly(s.Code, v) }()
+	defer func() { v.plain = sentenceOf(s.Code, v) }()
 	switch {
 	case hasNoCredit(s):
 		// Also under the status of a rate limit: it does not pass by waiting.
@@ -193,7 +197,7 @@ func (e *Endpoint) judgeStatus(s Status) (v verdict) {
 	case s.Code == http.StatusNotFound, s.Code == http.StatusMethodNotAllowed:
 		v.about, v.hint = llm.ErrNoModel, "no such model or no such address: check "+e.Setting("model")+", and "+
 			e.Setting("base_url")
-	case v.class != corebot.Permanent:
+	case v.class != corebot.Permanent: // no subject: another attempt can go well
 	case isFiltered(s):
 		v.about = llm.ErrRefused
 	case s.Code == http.StatusRequestEntityTooLarge, saysTooLong(s):
@@ -204,8 +208,8 @@ func (e *Endpoint) judgeStatus(s Status) (v verdict) {
 	return v
 }
 
-// classOf takes a provider that is overloaded for a rate limit of all its customers together, as Anthropic and the
-// gateways to it say it.
+// classOf is the class of a status. An overloaded provider counts as rate limited: Anthropic, and the gateways to
+// Anthropic, send their overload status when all customers together ask too much.
 func classOf(s Status) corebot.Class {
 	status := s.Code
 	switch {
@@ -219,10 +223,10 @@ func classOf(s Status) corebot.Class {
 	return corebot.Permanent
 }
 
-// statusOverloaded is Anthropic's own.
+// statusOverloaded is the status that Anthropic alone has.
 const statusOverloaded = 529
 
-// hasNoCredit knows the codes of OpenAI and of those who do as it does.
+// hasNoCredit knows OpenAI's codes, which other providers have taken over.
 func hasNoCredit(s Status) bool {
 	return strings.Contains(s.Reason, "insufficient_quota") || strings.Contains(s.Reason, "billing") ||
 		s.Code == http.StatusPaymentRequired
@@ -253,22 +257,24 @@ func saysTooLong(s Status) bool {
 	return false
 }
 
-// Excerpt makes foreign text fit for one line of an error.
-func Excerpt(s string) string {
-	const longest = 300
+// maxExcerpt bounds what of a provider's text is shown, in bytes.
+const maxExcerpt = 300
+
+// Excerpt makes foreign text fit for one line of an error. An empty text becomes "(nothing)".
+func Excerpt(s string) string { return cmp.Or(excerpt(s), "(nothing)") }
+
+// excerpt cuts foreign text to one line of at most maxExcerpt bytes.
+func excerpt(s string) string {
 	s = oneLine(s)
-	if s == "" {
-		return "(nothing)"
-	}
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	if len(s) > maxExcerpt {
+		s = strings.ToValidUTF8(s[:maxExcerpt], "") + "…"
 	}
 	return s
 }
 
-// plainly says in one sentence, for anybody in the chat, what a provider's status means. It names no account, address
-// or key.
-func plainly(status int, v verdict) string {
+// sentenceOf says in one sentence, for everybody in the chat, what a provider's status means. It names no account,
+// address or key.
+func sentenceOf(status int, v verdict) string {
 	what := corebot.FaultProvider
 	switch {
 	case errors.Is(v.about, llm.ErrContextTooLong):
@@ -293,44 +299,37 @@ func plainly(status int, v verdict) string {
 	return what.Say(status)
 }
 
-// maxWords bounds the words of a provider that an admin reads, in bytes.
-const maxWords = 300
-
-// wordsOf is what a provider said, fit for the line of a chat; empty if it said nothing. A page of a proxy is
-// nobody's words.
+// wordsOf is what a provider said, as one line for admins in a chat; empty if the provider said nothing. A text that
+// begins with "<" is a proxy's HTML page, not the provider's words, and is left out.
 func wordsOf(message string) string {
 	if strings.HasPrefix(strings.TrimSpace(message), "<") {
 		return ""
 	}
-	s := oneLine(message)
-	if len(s) > maxWords {
-		s = strings.ToValidUTF8(s[:maxWords], "") + "…"
-	}
-	return s
+	return excerpt(message)
 }
 
-// oneLine makes a line of foreign text, and writes the characters out that a person does not see.
+// oneLine makes one line of foreign text, and writes invisible characters as visible escapes.
 func oneLine(s string) string {
 	return corebot.Plainly(strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " "))
 }
 
-// shapes knows keys by their look: a gateway can quote the key of the provider behind it.
+// shapes removes keys from a text by their look: a gateway can quote the key of the provider behind it.
 var shapes = sync.OnceValue(func() *redact.Redactor {
-	r, _ := redact.New(nil) // without exact secrets there is none that could be too short
+	r, _ := redact.New(nil) // New refuses only secrets that are too short, and here are none
 	return r
 })
 
-// MaxRetryAfter is the longest wait that a provider can ask for.
+// MaxRetryAfter is the longest wait that a provider can ask for: a longer wish is cut to it.
 const MaxRetryAfter = time.Hour
 
-// retryAfter is what a provider asks for in its headers, at most [MaxRetryAfter]; nonsense asks for nothing. The header
-// in milliseconds, which OpenAI and others send beside the common one, is the exact one.
+// retryAfter is the wait that a provider asks for in its headers: at most [MaxRetryAfter], and 0 for a header without a
+// sense. Retry-After-Ms, which OpenAI and others also send, is the more exact header and counts first.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	if d := seconds(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
+	if d := waitOf(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d
 	}
 	common := h.Get("Retry-After")
-	if d := seconds(common, time.Second); d > 0 {
+	if d := waitOf(common, time.Second); d > 0 {
 		return d
 	}
 	if at, err := http.ParseTime(strings.TrimSpace(common)); err == nil {
@@ -339,8 +338,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds reads a number of units; fractions count.
-func seconds(s string, unit time.Duration) time.Duration {
+// waitOf reads a number of units, also with a fraction: at most [MaxRetryAfter], and 0 for anything else.
+func waitOf(s string, unit time.Duration) time.Duration {
 	n, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	switch {
 	case err != nil && n == 0, !(n > 0): // a number that is out of range is still one: infinity

@@ -13,14 +13,14 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// encode makes the request without its tools: see [lasting].
+// encode makes the streaming request without its tools, which [lasting] adds: their encoding is kept from call to call.
 func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api.ChatCompletionRequest {
 	out := api.ChatCompletionRequest{Model: m.endpoint.Model, Stream: true}
 	if !m.noStreamOptions.Load() {
 		out.StreamOptions = &api.StreamOptions{IncludeUsage: true}
 	}
-	// OpenAI's newer models refuse max_tokens; most other servers know nothing else.
-	if m.endpoint.BaseURL == DefaultBaseURL || reasons(m.endpoint.Model) {
+	// OpenAI's newer models refuse max_tokens. Most other servers know max_tokens only.
+	if m.endpoint.BaseURL == DefaultBaseURL || isReasoningFamily(m.endpoint.Model) {
 		out.MaxCompletionTokens = r.MaxOutputTokens
 	} else {
 		//lint:ignore SA1019 it is deprecated by OpenAI only
@@ -38,26 +38,29 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api
 	return out
 }
 
-// encodeVoice: OpenAI itself takes an effort from the models that reason and from no other, and a temperature from the
-// others only. Most other servers leave out what they do not know.
+// encodeVoice sets the temperature and the reasoning effort. OpenAI refuses an effort for a model that takes none. Most
+// other servers ignore parameters that they do not know, so a model of another server is sent the effort. The SDK
+// refuses a temperature for every model of the reasoning families, gpt-5-chat among them.
 func (m *Model) encodeVoice(out *api.ChatCompletionRequest, v llm.Voice) {
-	strict := reasons(m.endpoint.Model)
-	if thinks(m.endpoint.Model) || !strict && m.endpoint.BaseURL != DefaultBaseURL {
+	family := isReasoningFamily(m.endpoint.Model)
+	if takesEffort(m.endpoint.Model) || !family && m.endpoint.BaseURL != DefaultBaseURL {
 		out.ReasoningEffort = m.effort(v.Think)
 	}
-	if v.Temperature != nil && !strict {
+	if v.Temperature != nil && !family {
 		out.Temperature = max(float32(*v.Temperature), math.SmallestNonzeroFloat32) // go-openai leaves out a zero
 	}
 }
 
-// effort is how much a model is to think in the words of the API. Of OpenAI's families only gpt-5 knows "minimal", only
-// what came after it knows "none", and the others cannot but think.
+// effort is the API's word for a level of thinking: the nearest that the model takes. Of OpenAI's families only the
+// first gpt-5 takes "minimal". The o models, the first gpt-5 and the larger gpt-6 models always think: they do not take
+// "none". A model of no known family is sent "none" as it is.
 func (m *Model) effort(t corebot.Thinking) string {
-	first := m.endpoint.Model == "gpt-5" || strings.HasPrefix(m.endpoint.Model, "gpt-5-")
+	model := m.endpoint.Model
+	firstGPT5 := model == "gpt-5" || strings.HasPrefix(model, "gpt-5-")
 	switch {
-	case t == corebot.ThinkOff && first, t == corebot.ThinkMinimal && first:
+	case t == corebot.ThinkOff && firstGPT5, t == corebot.ThinkMinimal && firstGPT5:
 		return "minimal"
-	case t == corebot.ThinkOff && reasons(m.endpoint.Model) && !strings.HasPrefix(m.endpoint.Model, "gpt-5"):
+	case t == corebot.ThinkOff && isReasoningFamily(model) && !takesNone(model):
 		return "low"
 	case t == corebot.ThinkOff:
 		return "none"
@@ -67,23 +70,33 @@ func (m *Model) effort(t corebot.Thinking) string {
 	return string(t)
 }
 
-// Thinks implements [llm.Thinker]. Only OpenAI's families are known: what another server has is its own.
+// Thinks implements [llm.Thinker]. A name of OpenAI's families is sure on every server, because gateways serve OpenAI's
+// models under these names. At OpenAI itself every name is sure: a model of no reasoning family does not think there.
+// Of any other model of another server, only that server knows what it makes of an effort.
 func (m *Model) Thinks(asked corebot.Thinking) (does corebot.Thinking, sure bool) {
-	known := reasons(m.endpoint.Model)
-	switch effort := m.effort(asked); {
-	case !thinks(m.endpoint.Model) && (known || m.endpoint.BaseURL == DefaultBaseURL), effort == "none":
-		return corebot.ThinkOff, known || m.endpoint.BaseURL == DefaultBaseURL
-	default:
-		return corebot.Thinking(effort), known
+	sure = isReasoningFamily(m.endpoint.Model) || m.endpoint.BaseURL == DefaultBaseURL
+	effort := m.effort(asked)
+	if sure && !takesEffort(m.endpoint.Model) || effort == "none" {
+		return corebot.ThinkOff, sure
 	}
+	return corebot.Thinking(effort), sure
 }
 
-// thinks says whether OpenAI's model takes an effort. The chat model of gpt-5 is of a family that does, and does not.
-func thinks(model string) bool { return reasons(model) && !strings.HasPrefix(model, "gpt-5-chat") }
+// takesEffort says whether OpenAI takes a reasoning effort for a model: for all models of the reasoning families but
+// gpt-5-chat.
+func takesEffort(model string) bool {
+	return isReasoningFamily(model) && !strings.HasPrefix(model, "gpt-5-chat")
+}
 
-// reasons covers the families for which go-openai, like the provider, refuses max_tokens.
-func reasons(model string) bool {
-	for _, family := range []string{"o1", "o3", "o4", "gpt-5"} {
+// takesNone says whether a model of the reasoning families can be told not to think.
+func takesNone(model string) bool {
+	return strings.HasPrefix(model, "gpt-5.") || strings.HasPrefix(model, api.GPT6Sol) ||
+		strings.HasPrefix(model, api.GPT6Luna)
+}
+
+// isReasoningFamily covers the names for which the SDK, like OpenAI, refuses max_tokens and a temperature.
+func isReasoningFamily(model string) bool {
+	for _, family := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
 		if strings.HasPrefix(model, family) {
 			return true
 		}
@@ -91,7 +104,7 @@ func reasons(model string) bool {
 	return false
 }
 
-// isImage covers what every endpoint that takes images takes.
+// isImage covers the formats that every endpoint with vision reads.
 func isImage(mediaType string) bool {
 	switch mediaType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
@@ -138,7 +151,8 @@ func contentParts(text string, images []llm.Attachment) []api.ChatMessagePart {
 	return parts
 }
 
-// reportedUsage is what the provider says; nil is nothing.
+// reportedUsage is the provider's count of tokens: zero for nil. The tokens read from the cache are a part of the input
+// tokens, so a count above these is cut to them.
 func reportedUsage(u *api.Usage) corebot.Usage {
 	if u == nil {
 		return corebot.Usage{}
@@ -150,9 +164,10 @@ func reportedUsage(u *api.Usage) corebot.Usage {
 	return out
 }
 
-// asEvent spells an event so that the SDK, go-openai, hands it over as it is. The SDK takes a chunk that begins with an
-// error, also a null error, out of the stream. It loses the chunk if it cannot read the error. A leading space hides
-// the chunk from that. The SDK reads lines, and the empty line behind an event would only cost time.
+// asEvent writes one event of the stream for the SDK, go-openai, and never fails. The SDK itself collects the chunks
+// that begin with {"error": and loses those whose error it cannot read; a null error counts as one. A space after the
+// brace makes every chunk come through, and assembly.next finds the errors. The SDK reads lines, so the empty line
+// after an event would only cost time.
 func asEvent(data []byte) ([]byte, error) {
 	out := append(make([]byte, 0, len(data)+16), "data: "...)
 	if bytes.HasPrefix(data, []byte(`{"error":`)) {

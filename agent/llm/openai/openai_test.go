@@ -451,7 +451,7 @@ func TestAnswersThatTheProviderCutSaySo(t *testing.T) {
 }
 
 func TestTheOutputLimitIsNamedAsTheModelWantsIt(t *testing.T) {
-	for model, newer := range map[string]bool{"llama3.2": false, "gpt-5-mini": true, "o3": true} {
+	for model, newer := range map[string]bool{"llama3.2": false, "gpt-5-mini": true, "gpt-6-sol": true, "o3": true} {
 		m, srv := start(t, openai.Options{Model: model}, llmtest.Text("ok"))
 		r := hello()
 		r.MaxOutputTokens = 50

@@ -22,7 +22,11 @@ func TestAModelTellsWhatItsThinkingComesTo(t *testing.T) {
 		{"", "gpt-5", corebot.ThinkOff, corebot.ThinkMinimal, true},
 		{"", "gpt-5.1", corebot.ThinkOff, corebot.ThinkOff, true},
 		{"", "gpt-5-chat-latest", corebot.ThinkHigh, corebot.ThinkOff, true},
+		{"", "gpt-6-sol", corebot.ThinkOff, corebot.ThinkOff, true},
+		{"", "gpt-6-astra", corebot.ThinkOff, corebot.ThinkLow, true},
 		{"http://127.0.0.1:1/v1", "gpt-5.1", corebot.ThinkHigh, corebot.ThinkHigh, true},
+		{"http://127.0.0.1:1/v1", "gpt-5-chat-latest", corebot.ThinkHigh, corebot.ThinkOff, true},
+		{"http://127.0.0.1:1/v1", "o3", corebot.ThinkOff, corebot.ThinkLow, true},
 		{"http://127.0.0.1:1/v1", "local", corebot.ThinkHigh, corebot.ThinkHigh, false},
 		{"http://127.0.0.1:1/v1", "local", corebot.ThinkOff, corebot.ThinkOff, false},
 	} {
@@ -53,6 +57,9 @@ func TestAVoiceIsToldInTheWordsOfTheAPI(t *testing.T) {
 		{"gpt-5-mini", llm.Voice{Think: corebot.ThinkMinimal}, "minimal", false},
 		{"gpt-5.1", llm.Voice{Think: corebot.ThinkOff}, "none", false},
 		{"gpt-5-chat-latest", llm.Voice{Think: corebot.ThinkHigh, Temperature: &warm}, "", false},
+		{"gpt-6-sol", llm.Voice{Think: corebot.ThinkOff, Temperature: &warm}, "none", false},
+		{"gpt-6-astra", llm.Voice{Think: corebot.ThinkOff, Temperature: &warm}, "low", false},
+		{"gpt-6-astra", llm.Voice{Think: corebot.ThinkMinimal}, "low", false},
 		{"o3", llm.Voice{Think: corebot.ThinkOff}, "low", false},
 		{"o3", llm.Voice{Think: corebot.ThinkMedium}, "medium", false},
 	} {
