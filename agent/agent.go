@@ -85,8 +85,10 @@ type History interface {
 // Notes are the texts of the workspace that stand in prompts. A text that cannot be used is no error: it is left out,
 // and its page says so.
 type Notes interface {
-	// Page is one of [workspace.Pages]. A file that is missing is an empty page.
+	// Page is one of [workspace.Pages], as of a second ago at most. A file that is missing is an empty page.
 	Page(path string) pages.Page
+	// Renew has the next Page be as of now.
+	Renew()
 	// Skills is the index of the skills and the pages that are always there.
 	Skills() pages.Page
 	// SkillsHere is what a turn is told of skills beside the index, by the choices of its chat and by its message.

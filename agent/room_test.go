@@ -356,6 +356,23 @@ func TestAPauseBeginsANewSessionWithTheTurnThatFollowsIt(t *testing.T) {
 	})
 }
 
+func TestTheFirstTurnOfASessionIsShownThePagesAsTheyAreNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		notes := &apptest.Notes{}
+		b := newBench(t, apptest.Options{
+			Model: apptest.Always(numbered()), Notes: notes, Agent: agent.Options{SessionIdle: time.Hour},
+		})
+		for i, want := range []int64{1, 1, 1, 2, 2} {
+			if i == 3 {
+				time.Sleep(2 * time.Hour)
+			}
+			if b.answers(t, fmt.Sprint(i), "hello"); notes.Renewals.Load() != want {
+				t.Errorf("after turn %d the pages were renewed %d times, want %d", i, notes.Renewals.Load(), want)
+			}
+		}
+	})
+}
+
 func TestWithoutALimitNoPauseEndsASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, apptest.Options{Model: apptest.Always(numbered())})

@@ -69,11 +69,14 @@ func (t *turn) prepare(ctx context.Context) (err error) {
 	}
 	t.taintBySender()
 	t.taintByTools()
-	if t.system, err = t.systemPrompt(ctx); err != nil {
-		return err
-	}
 	undelivered, err := t.recall(ctx)
 	if err != nil {
+		return err
+	}
+	if len(t.past.turns) == 0 { // after /new a person expects what the pages say now
+		t.notes.Renew()
+	}
+	if t.system, err = t.systemPrompt(ctx); err != nil {
 		return err
 	}
 	t.filePast(ctx)

@@ -11,6 +11,8 @@
 //   - The operator is told. Each fault is logged once as long as it stays the same, and [Store.Faults] lists the faults
 //     that still hold.
 //   - An unchanged page is not read again.
+//   - A change is seen: by [Store.Read] at once, and by [Store.Glance] after at most a second. A change that was made
+//     through the store's root is seen by both at once.
 //
 // Limit: a store remembers the faults of at most 256 pages.
 package pages
@@ -23,6 +25,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rs/zerolog"
@@ -61,6 +65,16 @@ type Store struct {
 
 	mu     sync.Mutex
 	faults map[string]Fault
+
+	looked   map[string]looked // by path, of pages that are read often; guarded by mu
+	renewals atomic.Uint64
+}
+
+// looked is what a look at a page found.
+type looked struct {
+	page    Page
+	at      time.Time
+	changes uint64 // as of when it began
 }
 
 // seen is a page, and what is wrong with its file.
@@ -74,8 +88,10 @@ func New(root *rootfs.Root, log zerolog.Logger, often ...string) (*Store, error)
 	if root == nil {
 		return nil, fmt.Errorf("%w: pages need a directory", corebot.ErrInvalid)
 	}
-	return &Store{root: root, log: log, often: often, kept: rootfs.NewDerived(root, shown), faults: map[string]Fault{}},
-		nil
+	return &Store{
+		root: root, log: log, often: often, kept: rootfs.NewDerived(root, shown), faults: map[string]Fault{},
+		looked: map[string]looked{},
+	}, nil
 }
 
 // Read gives a page as it is now. A file that is missing is an empty page.
@@ -92,6 +108,35 @@ func (s *Store) Read(path string) Page {
 	s.note(path, got.fault)
 	return got.page
 }
+
+// holds is how long a look at a page is good for a glance.
+const holds = time.Second
+
+// Glance is [Store.Read], as of a second ago at most for a page that is read often. It is as of now after a change
+// through the store's root, and after [Store.Renew].
+func (s *Store) Glance(path string) Page {
+	if !slices.Contains(s.often, path) {
+		return s.Read(path)
+	}
+	changes, now := s.changes(), time.Now()
+	s.mu.Lock()
+	last, ok := s.looked[path]
+	s.mu.Unlock()
+	if ok && last.changes == changes && now.Sub(last.at) < holds {
+		return last.page
+	}
+	page := s.Read(path)
+	s.mu.Lock()
+	s.looked[path] = looked{page, now, changes}
+	s.mu.Unlock()
+	return page
+}
+
+// Renew has the next [Store.Glance] look at the file.
+func (s *Store) Renew() { s.renewals.Add(1) }
+
+// changes is another number when a look does not hold any more. Both parts of it only grow.
+func (s *Store) changes() uint64 { return s.root.Changes() + s.renewals.Load() }
 
 // whole is a page whose file has no more than a page may have.
 func (s *Store) whole(path string) (seen, error) {

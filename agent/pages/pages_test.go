@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rs/zerolog"
@@ -21,8 +23,9 @@ import (
 // rig is a workspace with one page that is read often, and what the store logs.
 type rig struct {
 	*pages.Store
-	dir string
-	log bytes.Buffer
+	root *rootfs.Root
+	dir  string
+	log  bytes.Buffer
 }
 
 const often = "memory/MEMORY.md"
@@ -32,6 +35,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{dir: t.TempDir()}
 	root, err := rootfs.New(r.dir)
 	if err == nil {
+		r.root = root
 		r.Store, err = pages.New(root, zerolog.New(&r.log), often)
 	}
 	if err != nil {
@@ -169,3 +173,73 @@ func TestAStoreNeedsADirectory(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAGlanceIsASecondOldAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		want := func(when, text string) {
+			t.Helper()
+			if got := r.Glance(often); got != (pages.Page{Text: text}) {
+				t.Errorf("%s the page is %+v, want %q", when, got, text)
+			}
+		}
+		r.write(t, often, "one")
+		want("at first", "one")
+		r.write(t, often, "two")
+		time.Sleep(time.Second - 1)
+		want("within a second", "one") // what nobody has told of is not looked for
+		time.Sleep(time.Nanosecond)
+		want("after a second", "two")
+		r.write(t, often, "three")
+		want("at the same moment", "two")
+		r.Renew()
+		want("once it is renewed", "three")
+		r.write(t, often, "four")
+		if got := r.Read(often); got.Text != "four" {
+			t.Errorf("a read gives %+v", got)
+		}
+		const rare = "chats/x/MEMORY.md"
+		for _, text := range []string{"a", "b"} {
+			r.write(t, rare, text)
+			if got := r.Glance(rare); got.Text != text {
+				t.Errorf("a page that is read seldom is %+v, want %q", got, text)
+			}
+		}
+	})
+}
+
+func TestAGlanceSeesEachChangeThroughTheRootAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // in which no time passes
+		r := newRig(t)
+		for name, change := range map[string]func() error{
+			"written": func() error { return r.root.Write(often, []byte("written")) },
+			"updated": func() error {
+				return r.root.Update(often, 100, func([]byte, bool) ([]byte, error) { return []byte("updated"), nil })
+			},
+			"moved": func() error {
+				r.write(t, "other", "moved")
+				return r.root.Move("other", often, true, nothing)
+			},
+			"removed":  func() error { r.write(t, often, "x"); return r.root.Remove(often) },
+			"restored": func() error { r.root.Remove(often); return r.root.Restore(often, []byte("restored"), 0) },
+			"by a program": func() error {
+				r.write(t, often, "by a program")
+				r.root.Changed("memory")
+				return nil
+			},
+		} {
+			r.Glance(often)
+			if err := change(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if name == "removed" {
+				name = ""
+			}
+			if got := r.Glance(often); got.Text != name {
+				t.Errorf("the page is %q, want %q", got.Text, name)
+			}
+		}
+	})
+}
+
+func nothing() error { return nil }

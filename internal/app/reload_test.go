@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -233,6 +234,29 @@ func TestFiftyBadFilesChangeNothing(t *testing.T) {
 	r.say("a", "2")
 	if got := r.answered("a", "2"); got != "answered by n" {
 		t.Errorf("after a good file a turn is %s", got)
+	}
+}
+
+func TestAfterAReloadATurnIsShownThePagesAsTheyAre(t *testing.T) {
+	server, url := answering(t, llmtest.Always(llmtest.Text("hello")))
+	settings := "observability: {enabled: false}\n" +
+		"llm: {providers: [{name: p, base_url: %q, models: [m], api_key: k}]}\n"
+	r := startReloaded(t, fmt.Sprintf(settings, url))
+	for i, reload := range []bool{false, true} { // the first turn of a chat looks in any case
+		page := fmt.Sprintf("These are the words of day %d.", i)
+		if err := os.WriteFile(filepath.Join(r.home, "workspace", "SOUL.md"), []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if reload {
+			if _, err := r.Reload(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.say("a", fmt.Sprint(i))
+		r.answered("a", fmt.Sprint(i))
+		if all := server.Requests(); !bytes.Contains(all[len(all)-1].Body, []byte(page)) {
+			t.Errorf("turn %d is not shown %q", i, page)
+		}
 	}
 }
 

@@ -216,7 +216,9 @@ func (n *notes) sweep(log zerolog.Logger) {
 	}
 }
 
-func (n *notes) Page(path string) pages.Page { return n.pages.Read(path) }
+func (n *notes) Page(path string) pages.Page { return n.pages.Glance(path) }
+
+func (n *notes) Renew() { n.pages.Renew() }
 
 func (n *notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {
 	page := n.pages.Read(string(memory.Of(k)))

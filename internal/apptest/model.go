@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -135,6 +136,8 @@ type Notes struct {
 	Memory                                                *memory.Store          // of chats, in the place of Chats
 
 	LeftOut string // of the identity and of each chat's memory
+
+	Renewals atomic.Int64 // how often it was told that the next page is to be as of now
 }
 
 // Page implements [agent.Notes].
@@ -149,6 +152,9 @@ func (n *Notes) Page(path string) pages.Page {
 	}
 	return p
 }
+
+// Renew implements [agent.Notes].
+func (n *Notes) Renew() { n.Renewals.Add(1) }
 
 // Skills implements [agent.Notes].
 func (n *Notes) Skills() pages.Page { return pages.Page{Text: n.SkillsText} }

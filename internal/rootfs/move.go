@@ -30,6 +30,7 @@ func (r *Root) Move(from, to string, over bool, check func() error) error {
 	defer r.lockBoth(source, target)()
 	m := mover{root: r, from: source, to: target, over: over}
 	defer m.enter()()
+	defer r.changes.Add(1)
 	if err = m.run(check); err != nil {
 		return fmt.Errorf("move %s to %s: %w", source, target, err)
 	}

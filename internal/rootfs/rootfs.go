@@ -26,6 +26,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -53,8 +54,9 @@ type Root struct {
 	seed  maphash.Seed
 	locks [stripes]sync.Mutex
 
-	quota  Quota
-	usages usages
+	changes atomic.Uint64
+	quota   Quota
+	usages  usages
 }
 
 // NewBounded is [New] for a directory in which some files and folders have a limit.
@@ -114,6 +116,9 @@ func NewOthers(dir string) (*Root, error) {
 
 // Info tells of the directory itself.
 func (r *Root) Info() (fs.FileInfo, error) { return r.dir.Stat(".") }
+
+// Changes is another number after each change that was made through the Root, and after [Root.Changed].
+func (r *Root) Changes() uint64 { return r.changes.Load() }
 
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.
 func (r *Root) Close() error {

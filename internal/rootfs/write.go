@@ -158,6 +158,7 @@ func (r *Root) locked(file, verb string, fn func(clean string, rm room) error) e
 	defer mu.Unlock()
 	rm, leave := r.enterFolder(clean)
 	defer leave()
+	defer r.changes.Add(1) // also after an error: it can come behind the change
 	if err := fn(clean, rm); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, clean, err)
 	}
