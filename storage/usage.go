@@ -168,7 +168,7 @@ func (b *Books) Page(ctx context.Context, from, to, after string,
 	}), err
 }
 
-// usageBy are the sums by name, with the sum and the number of all names in each row.
+// usageBy are the sums by name.
 var usageBy = map[string]*query{
 	"day": usageSums("day", "name DESC"), "chat": usageSums("key", largestUse), "model": usageSums("model", largestUse),
 }
@@ -176,26 +176,29 @@ var usageBy = map[string]*query{
 const largestUse = `SUM(u.cost) DESC, SUM(u.input) + SUM(u.output) DESC, name`
 
 func usageSums(column, order string) *query {
-	return &query{strings.Replace(useSums, "SELECT ", "SELECT COUNT(*) OVER (), u."+column+" AS name, ", 1) +
+	return &query{strings.Replace(useSums, "SELECT ", "SELECT u."+column+" AS name, ", 1) +
 		` GROUP BY name ORDER BY ` + order + ` LIMIT ? + 0`}
 }
 
 // Sums adds up what was used from one day to another, both included, by day, chat or model. It gives at most limit
-// names: days with the newest first, and chats and models with the largest cost first. names is how many there are.
+// names: days with the newest first, and chats and models with the largest cost first. more says that there are others.
 func (b *Books) Sums(ctx context.Context, by, from, to string,
 	limit int,
-) (out []corebot.UsageSum, names int, err error) {
+) (out []corebot.UsageSum, more bool, err error) {
 	q := usageBy[by]
 	if q == nil {
-		return nil, 0, fmt.Errorf("%w: usage is added up by day, chat or model, not by %q", corebot.ErrInvalid, by)
+		return nil, false, fmt.Errorf("%w: usage is added up by day, chat or model, not by %q", corebot.ErrInvalid, by)
 	}
 	err = b.db.reader.each(ctx, q, func(s scanner) error {
 		var row corebot.UsageSum
-		err := s.Scan(append([]any{&names, &row.Name}, useColumns(&row.Use)...)...)
+		err := s.Scan(append([]any{&row.Name}, useColumns(&row.Use)...)...)
 		out = append(out, row)
 		return err
-	}, from, to, limit)
-	return out, names, err
+	}, from, to, limit+1)
+	if more = len(out) > limit; more {
+		out = out[:limit]
+	}
+	return out, more, err
 }
 
 // sessionMessages bounds how many messages of a session are added up.

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -73,9 +74,9 @@ type Books interface {
 	// Page gives rows of the days from one to another, both included, behind a cursor, newest day first, and the cursor
 	// behind them.
 	Page(ctx context.Context, from, to, after string, limit int) (found []corebot.UseRow, next string, err error)
-	// Sums adds the days up by day, chat or model. It gives at most limit of so many names. Days come with the newest
-	// first, chats and models with the largest cost first.
-	Sums(ctx context.Context, by, from, to string, limit int) (found []corebot.UsageSum, names int, err error)
+	// Sums adds the days up by day, chat or model. It gives at most limit names, and says whether there are more. Days
+	// come with the newest first, chats and models with the largest cost first.
+	Sums(ctx context.Context, by, from, to string, limit int) (found []corebot.UsageSum, more bool, err error)
 }
 
 // The operations on what models used.
@@ -101,9 +102,12 @@ type (
 
 // SumUsage adds up what models used.
 func (s *Service) SumUsage(ctx context.Context, q UsageSumQuery) (UsageSums, error) {
-	found, names, err := s.stores.Books.Sums(ctx, q.By, q.From, q.To, MaxRows)
-	return UsageSums{By: q.By, Rows: append([]corebot.UsageSum{}, found...), Cut: names > len(found)}, err
+	found, more, err := s.stores.Books.Sums(ctx, q.By, q.From, cmp.Or(q.To, lastDay), MaxRows)
+	return UsageSums{By: q.By, Rows: append([]corebot.UsageSum{}, found...), Cut: more}, err
 }
+
+// lastDay is where a query of usage ends that names no end.
+const lastDay = "9999-12-31"
 
 // UsageQuery asks for a part of what was used from one day to another, both included; see [corebot.Accounting.Day].
 type UsageQuery struct {
@@ -114,7 +118,7 @@ type UsageQuery struct {
 
 // ListUsage lists what models used, by day, chat, sender and model, newest day first.
 func (s *Service) ListUsage(ctx context.Context, q UsageQuery) (Page[corebot.UseRow], error) {
-	found, next, err := s.stores.Books.Page(ctx, q.From, q.To, q.After, q.size())
+	found, next, err := s.stores.Books.Page(ctx, q.From, cmp.Or(q.To, lastDay), q.After, q.size())
 	return pageOf(found, next, func(u corebot.UseRow) corebot.UseRow { return u }), err
 }
 
