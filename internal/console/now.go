@@ -23,7 +23,7 @@ type nowData struct {
 
 // Bounds of what the page shows.
 const (
-	nowLanes  = 50
+	nowLanes  = 25
 	nowLately = 20
 	nowChats  = 6
 )
