@@ -153,6 +153,20 @@ func (s *streaming) shows(t *testing.T, want ...string) {
 	}
 }
 
+// edited are the texts that were edited in.
+func (s *streaming) edited() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.edits)
+}
+
+// gone is how many messages were erased.
+func (s *streaming) gone() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.erased
+}
+
 // kept wants that so many drafts are stored.
 func (s *streaming) kept(t *testing.T, n int) {
 	t.Helper()
@@ -182,8 +196,8 @@ func TestAnAnswerGrowsInOneMessageWhosePlaceItsReplyTakes(t *testing.T) {
 		}
 		pass(time.Hour)
 		s.shows(t, "one two si", "x ten elf ", "zig")
-		if n := len(s.edits); n > 4 {
-			t.Errorf("there were %d edits: %q", n, s.edits)
+		if n := len(s.edited()); n > 4 {
+			t.Errorf("there were %d edits: %q", n, s.edited())
 		}
 		s.stop()
 	})
@@ -277,13 +291,13 @@ func TestThePlatformIsLeftAloneAfterARefusalAndTheReplyComesInFull(t *testing.T)
 		s := stream(t, "", p)
 		s.turn(live.TurnStarted, "")
 		s.grow("a", "b", "c", "d", "e", "f", "g", "h")
-		began, n := time.Now(), len(s.edits)
+		began, n := time.Now(), len(s.edited())
 		if n != 2 {
 			t.Errorf("there were %d edits", n)
 		}
 		s.turn(live.TurnEnded, "answered")
 		s.say(t, corebot.KindReply, "r1", "m1", "abcdefgh")
-		if len(s.edits) != n {
+		if len(s.edited()) != n {
 			t.Error("the reply did not wait as long as the platform has asked to")
 		}
 		pass(30 * time.Second)
@@ -315,8 +329,8 @@ func TestADraftWithAnEditOfUnknownEndIsErasedBeforeTheReply(t *testing.T) {
 		s.grow("a", "b", "c")
 		s.turn(live.TurnEnded, "answered")
 		s.say(t, corebot.KindReply, "r1", "m1", "abc")
-		if s.shows(t, "abc"); s.erased != 1 || len(s.edits) != 1 {
-			t.Errorf("%d messages were erased, and the edits are %q", s.erased, s.edits)
+		if s.shows(t, "abc"); s.gone() != 1 || len(s.edited()) != 1 {
+			t.Errorf("%d messages were erased, and the edits are %q", s.gone(), s.edited())
 		}
 		s.stop()
 	})
@@ -418,7 +432,7 @@ func TestTheNextAnswerHasNoDraftWhileAReplyWaits(t *testing.T) {
 		s.hub.Publish(live.Event{Kind: live.TurnStarted, Key: apptest.Key("c"), MessageID: "m2"})
 		s.grow("d", "e", "f")
 		pass(2 * time.Minute)
-		if s.shows(t, "abc, whole"); s.erased != 0 {
+		if s.shows(t, "abc, whole"); s.gone() != 0 {
 			t.Error("a message was erased whose place a reply has taken")
 		}
 		s.stop()
@@ -433,8 +447,8 @@ func TestADraftGivesWayToTheReplyOfAnotherMessage(t *testing.T) {
 		s.say(t, corebot.KindReply, "r0", "m0", "of an earlier one")
 		s.shows(t, "of an earlier one")
 		s.grow("d", "e", "f")
-		if s.shows(t, "of an earlier one", "abcdef"); s.erased != 1 {
-			t.Errorf("%d messages were erased", s.erased)
+		if s.shows(t, "of an earlier one", "abcdef"); s.gone() != 1 {
+			t.Errorf("%d messages were erased", s.gone())
 		}
 		s.stop()
 	})
@@ -502,7 +516,7 @@ func TestALongAnswerIsEditedMoreAndMoreRarely(t *testing.T) {
 		for range 600 {
 			s.grow(strings.Repeat("x", 100))
 		}
-		if n := len(s.edits); n < 20 || n > 45 {
+		if n := len(s.edited()); n < 20 || n > 45 {
 			t.Errorf("ten minutes of an answer made %d edits", n)
 		}
 		s.stop()

@@ -186,8 +186,8 @@ func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *
 	}
 	f := (*corebot.Failure)(nil)
 	switch cause := context.Cause(ctx); {
-	case cause == nil, errors.As(err, &f) && f.Class == corebot.Cancelled: // the channel knows that nothing was shown
-		return receipt, err
+	case cause == nil, errors.As(err, &f) && f.Class == corebot.Cancelled, errors.Is(err, ErrHalfSent):
+		return receipt, err // the channel knows what was shown
 	case errors.Is(cause, corebot.ErrLeaseLost):
 		return receipt, fmt.Errorf("%w: %w", cause, err)
 	default:

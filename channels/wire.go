@@ -26,7 +26,8 @@ import (
 // Wire makes requests to the HTTP API of a platform. It follows no redirect, and bounds what it reads.
 //
 // Each error is a [*corebot.Failure] that says what a message makes of it. A request of which nothing was written has
-// not taken effect: the message waits. One that was written and not answered wraps [ErrMayBeShown].
+// not taken effect: the message waits. Nor has one that broke off in its body, such as an upload: that uses up an
+// attempt. One that was written and not answered wraps [ErrMayBeShown].
 type Wire struct {
 	Platform string // in errors, such as "the Bot API"
 	Setting  string // where its address is, such as channels.telegram.ACCOUNT.api_url
@@ -101,10 +102,16 @@ type Answered struct {
 
 // Do makes a request; what names it in errors.
 func (w *Wire) Do(ctx context.Context, what string, r *http.Request) (a Answered, err error) {
-	var written atomic.Bool
+	var written, whole atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }})
-	response, err := w.client.Do(r.WithContext(traced))
-	if err != nil {
+	r = r.WithContext(traced)
+	counting(r, &whole)
+	response, err := w.client.Do(r)
+	switch {
+	case err != nil && written.Load() && !whole.Load():
+		return a, &corebot.Failure{Err: fmt.Errorf("%w: %s did not take %s: %w", ErrHalfSent, w.Platform, what,
+			w.Hidden(err))}
+	case err != nil:
 		return a, w.broken(what, err, written.Load())
 	}
 	defer func() { _ = response.Body.Close() }() // it is read, or given up
@@ -116,6 +123,39 @@ func (w *Wire) Do(ctx context.Context, what string, r *http.Request) (a Answered
 		return a, fmt.Errorf("%w: the answer to %s is longer than %d bytes", corebot.ErrTooLarge, what, MaxAnswer)
 	}
 	return a, nil
+}
+
+// ErrHalfSent says that a request broke off in its body. A platform knows the length, so nothing is shown of it.
+var ErrHalfSent = errors.New("only a part of it was sent")
+
+// counting notes when the whole body of a request was read, by any of its tries. A body without a length counts at
+// once.
+func counting(r *http.Request, whole *atomic.Bool) {
+	if r.Body == nil || r.ContentLength <= 0 || r.GetBody == nil {
+		whole.Store(true)
+		return
+	}
+	again, length := r.GetBody, r.ContentLength
+	r.Body = &counted{r.Body, length, whole}
+	r.GetBody = func() (io.ReadCloser, error) {
+		body, err := again()
+		return &counted{body, length, whole}, err
+	}
+}
+
+// counted is a body of which so many bytes were not read yet.
+type counted struct {
+	io.ReadCloser
+	left  int64
+	whole *atomic.Bool
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	if c.left -= int64(n); c.left <= 0 {
+		c.whole.Store(true)
+	}
+	return n, err
 }
 
 // Open asks for a file and gives it piece by piece. Every answer but 200 is an error, a redirect too. The context

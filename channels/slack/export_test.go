@@ -1,5 +1,10 @@
 package slack
 
+import "time"
+
+// Hurry has the channel ping often, and wait only so long for a pong.
+func (c *Channel) Hurry(pings, patience time.Duration) { c.pings, c.patience = pings, patience }
+
 // MaxFetched is how many messages of a channel tests fetch.
 const MaxFetched = 4 * pageSize
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -92,7 +93,7 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 		defer close(envelopes)
 		broken = c.hear(ctx, door, socket, envelopes)
 	})
-	running.Go(func() { ping(ctx, socket) })
+	running.Go(func() { c.ping(ctx, socket) })
 	r := receiver{Channel: c, me: me, door: door, socket: socket, cursor: cursor}
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -143,13 +144,22 @@ func (c *Channel) dial(ctx context.Context) (*websocket.Conn, error) {
 	return socket, nil
 }
 
-// hear reads envelopes until the connection ends. A connection that Slack wants to end is no error.
+// hear reads envelopes until the connection ends. A connection that Slack wants to end is no error. One on which
+// nothing comes in the period, not even a pong, is dead.
 func (c *Channel) hear(ctx context.Context, door channels.Door, socket *websocket.Conn, to chan<- envelope) error {
-	socket.SetPongHandler(func(string) error { door.Alive(); return nil })
+	wait := func() error { return socket.SetReadDeadline(time.Now().Add(c.Period())) }
+	socket.SetPongHandler(func(string) error { door.Alive(); return wait() })
 	answer := socket.PingHandler()
-	socket.SetPingHandler(func(data string) error { door.Alive(); return answer(data) })
+	socket.SetPingHandler(func(data string) error { door.Alive(); return errors.Join(wait(), answer(data)) })
 	for {
+		err := wait() // the queue may have been full for long
+		if err != nil {
+			return fmt.Errorf("read from the socket: %w", err)
+		}
 		_, frame, err := socket.ReadMessage()
+		if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+			return fmt.Errorf("nothing was heard of Slack in %v: the connection is taken to be dead", c.Period())
+		}
 		if err != nil {
 			return fmt.Errorf("read from the socket: %w", err)
 		}
@@ -180,8 +190,8 @@ func (c *Channel) hear(ctx context.Context, door channels.Door, socket *websocke
 }
 
 // ping asks Slack whether it is there. A pong is heard by the socket.
-func ping(ctx context.Context, socket *websocket.Conn) {
-	ticker := time.NewTicker(pingEvery)
+func (c *Channel) ping(ctx context.Context, socket *websocket.Conn) {
+	ticker := time.NewTicker(c.pings)
 	defer ticker.Stop()
 	for {
 		select {

@@ -112,6 +112,36 @@ func TestAConnectionThatSlackEndsIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A connection can be open and dead: nothing comes, and nothing is refused.
+func TestADeafSocketIsNoticedByItsMissingPong(t *testing.T) {
+	s := platform(t)
+	r := &running{s, t, open(t, s), &channeltest.Door{}, nil}
+	r.channel.Hurry(20*time.Millisecond, 500*time.Millisecond)
+	stop := r.start()
+	r.until("the app is connected", s.Connected)
+	select {
+	case err := <-r.ended:
+		t.Fatalf("it ended with %v, while pongs came", err)
+	case <-time.After(time.Second):
+	}
+	s.Deafen(true)
+	select {
+	case err := <-r.ended:
+		if err == nil || !strings.Contains(err.Error(), "nothing was heard of Slack in 520ms") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is not noticed")
+	}
+	stop()
+	r.start() // which hears nothing from its begin
+	select {
+	case <-r.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("a socket that was never heard is not noticed")
+	}
+}
+
 func TestAMessageIsReadAsAPersonSeesIt(t *testing.T) {
 	s := platform(t)
 	r := run(t, s)

@@ -78,6 +78,8 @@ type Channel struct {
 	bot, app client
 	local    bool // the API is on this machine
 	site     channels.Site
+	pings    time.Duration // between two of them
+	patience time.Duration // how long a pong can take
 
 	mu    sync.Mutex
 	user  self // zero: Slack was not asked yet
@@ -107,6 +109,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	return &Channel{
 		bot: open(s.Token, "token"), app: open(s.AppToken, "app_token"), local: loopback(u.Hostname()), site: site,
+		pings: pingEvery, patience: slack,
 	}, nil
 }
 
@@ -116,7 +119,7 @@ const (
 )
 
 // Period implements [channels.Periodic].
-func (c *Channel) Period() time.Duration { return pingEvery + slack }
+func (c *Channel) Period() time.Duration { return c.pings + c.patience }
 
 // Check implements [channels.Checker].
 func (c *Channel) Check(ctx context.Context) (string, error) {

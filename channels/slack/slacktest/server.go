@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -69,6 +70,7 @@ type Fault struct {
 // Server is one workspace on loopback.
 type Server struct {
 	http *httptest.Server
+	deaf atomic.Bool
 
 	mu         sync.Mutex
 	rooms      map[string][]*Message
@@ -138,6 +140,9 @@ func (s *Server) Behind(d time.Duration) { s.set(func() { s.behind = d }) }
 // Call has somebody known by a name. Open makes a channel in which the app is.
 func (s *Server) Call(user, name string) { s.set(func() { s.names[user] = name }) }
 func (s *Server) Open(channel string)    { s.set(func() { s.rooms[channel] = nil }) }
+
+// Deafen has sockets answer no ping, or answer them again.
+func (s *Server) Deafen(deaf bool) { s.deaf.Store(deaf) }
 
 // Silence has the workspace answer nothing, or answer again.
 func (s *Server) Silence(silent bool) {
@@ -367,6 +372,13 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &socket{conn, map[string]bool{}}
+	answer := conn.PingHandler()
+	conn.SetPingHandler(func(data string) error {
+		if s.deaf.Load() {
+			return nil
+		}
+		return answer(data)
+	})
 	s.mu.Lock()
 	s.sockets[c] = struct{}{}
 	_ = c.WriteJSON(map[string]any{"type": "hello", "num_connections": len(s.sockets)})

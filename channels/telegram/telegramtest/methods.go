@@ -344,6 +344,7 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 func (s *Server) text(c Call, a args) (text string, looks []Look, refused *Fault) {
 	if until := s.floods[c.Chat]; time.Now().Before(until) {
 		s.complain("chat %d was to be left alone for another %v", c.Chat, time.Until(until))
+		delete(s.floods, c.Chat) // one complaint for each wait that was not kept
 	}
 	text, wrong := c.Text, ""
 	switch a.text("parse_mode") {
