@@ -136,7 +136,7 @@ func (x *drafts) load(ctx context.Context) error {
 	return nil
 }
 
-// forget ends a draft. Whoever has it goes on with an empty one.
+// forget ends a draft. A caller that still has the draft goes on with an empty one.
 func (x *drafts) forget(ctx context.Context, d *draft) {
 	if d.Shown == "" {
 		return

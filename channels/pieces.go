@@ -150,7 +150,8 @@ const maxWhy = 500
 // sendPiece gives one Send its slot, and asks first whether a piece in doubt is shown. It turns a panic of
 // a channel into this message's failure: the process must not die of it again and again.
 //
-// In the place of a draft the piece is an edit. That shows nothing twice, so it is neither asked about nor ambiguous.
+// In the place of a draft the piece is an edit. An edit shows nothing twice, so it is neither asked about nor
+// ambiguous.
 func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, place string,
 	doubt bool,
 ) (receipt Receipt, err error) {

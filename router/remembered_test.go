@@ -147,8 +147,8 @@ func (l *linking) audited(want map[string]int) {
 	}
 }
 
-// What nobody is known to have said, and what the operator stands for, is an admin's to forget. A long list has a
-// bound, and what could be a command of a terminal is no such thing in it.
+// Only an admin forgets the lines of an unknown author and those that the operator stands for. A long list has a bound,
+// and no line of it can be a command of a terminal.
 func TestLinesOfNobodyAreTheAdmins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, r := newRemembering(t)

@@ -11,39 +11,56 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// claimed is a lane with its head as the claim found it. The caller decodes the stored parts, outside of the writer.
+// claimed is a lane with its head, which is its first live message, as the claim found them. Times are Unix
+// milliseconds. The claimer decodes the stored parts after the write transaction: see delivery.
 type claimed struct {
-	lane, epoch, lostAt, stopSeq, mergeSeq, wakeAt, freeAt, now int64
-	past                                                        int64 // places up to here have no live message
-	leased, interrupted                                         bool
-	held                                                        bool  // it was held back to let others go first
-	readyAt                                                     int64 // when it became ready
-	sender                                                      corebot.Principal
-	attempts, lost, run, limited                                int
-	limitedAt                                                   time.Time
-	waiting                                                     string
-	key                                                         corebot.Key
-	life, seq, publishedAt                                      int64
-	id, kind                                                    string
-	checksum, body                                              []byte
-	attemptLog                                                  string
-	journal                                                     []corebot.Step
-	damaged                                                     error // the journal cannot be read
-	begun                                                       bool  // an earlier claim of the head did not end it
+	// of the lane
+	lane, epoch       int64
+	key               corebot.Key
+	leased            bool  // the last claim has not ended: its lease has expired
+	held              bool  // the lane was held back so that other senders go first
+	dueSince          int64 // the lane's wake_at when the claim found it
+	freeAt            int64 // the rate limit's state: see nextFree
+	past              int64 // the place up to which the lane has no live message
+	stopSeq, mergeSeq int64 // the places of the last /stop, and of the last message that merges into the head
+
+	// of the head
+	life, seq    int64
+	id, kind     string
+	checksum     []byte
+	body         []byte
+	run          int    // from 1; each replay starts a new one
+	queuedAt     int64  // the later of published_at and deliver_at: when the head could first be claimed
+	attemptLog   string // JSON
+	sender       corebot.Principal
+	attempts     int // counted attempts of this run
+	limited      int // attempts that met a rate limit, which are not counted
+	limitedAt    time.Time
+	lost         int    // leases that expired in a row at the journal position lostPosition
+	lostPosition int64  // see progress
+	waiting      string // why the head waits, such as [corebot.Throttled]
+	interrupted  bool   // a newer message has interrupted the head's turn
+	begun        bool   // an earlier claim worked on the head: see hasBegun
+	journal      []corebot.Step
+	damaged      error // why the journal cannot be read
+
+	// of this claim
+	now    int64
+	wakeAt int64 // when the lease expires
 }
 
 var (
-	// The due lanes of a pool, oldest first: one probe of lanes_wake, however deep the backlog is. Leased and
-	// backing-off lanes sort after now in the same index, and empty lanes are not in it. The query reads only lanes, so
-	// an unreadable message troubles only its own lane. The planner looks at the value of a bare LIMIT ? and prepares
-	// the statement anew whenever the value changes. It does not look at the value of an expression.
+	// The due lanes of a pool, oldest wake time first: one probe of the index lanes_wake, however deep the backlog is.
+	// Leased and backing-off lanes have a wake time after now, and empty lanes are not in the index. The query reads
+	// only lanes, so an unreadable message troubles only its own lane. SQLite prepares a statement anew whenever the
+	// value of a bare LIMIT ? changes. It does not look at the value of an expression.
 	readyLanes = &query{`SELECT id, epoch, leased, attempts, lost, lost_at, stop_seq, interrupted, merge_seq, free_at,
 		waiting, past,
 		  held_for IS NOT NULL, wake_at,
 		  agent, channel, account, chat, thread
 		FROM lanes WHERE pool = ? AND wake_at <= ? ORDER BY wake_at LIMIT ? + 0`}
-	// The first live message of a lane, behind unreadable rows that were left in place. A head without a life row must
-	// not be skipped.
+	// The head of a lane: the first message after the place past, which skips unreadable rows that were left in place.
+	// A LEFT JOIN does not skip a head without a life row. The read fails on its NULLs, and the lane is set aside.
 	laneHead = &query{`SELECT q.life_id, q.seq, q.body, m.message_id, m.kind, m.checksum, m.run,
 		MAX(m.published_at, m.deliver_at), m.attempt_log
 		FROM message_queue q LEFT JOIN message_life m ON m.id = q.life_id WHERE q.lane_id = ? AND q.seq > ?
@@ -51,7 +68,7 @@ var (
 	nextWake  = &query{`SELECT MIN(wake_at) FROM lanes WHERE pool = ? AND wake_at > ?`}
 	leaseLane = &query{`UPDATE lanes SET ` + nextEpoch +
 		`, leased = 1, wake_at = ?, claimed_at = ?, lost = ?, lost_at = ?, free_at = ?, waiting = '' WHERE id = ?`}
-	// How often the head met a rate limit. Few heads did.
+	// How often the head met a rate limit. It is a query of its own because few heads did.
 	selectLimited = &query{`SELECT limited, limited_at FROM lanes WHERE id = ?`}
 	logLife       = &query{`UPDATE message_life SET attempt_log = ? WHERE id = ?`}
 )
@@ -60,22 +77,23 @@ var (
 // its epoch.
 const nextEpoch = `lost_epoch = CASE WHEN leased = 1 THEN epoch ELSE lost_epoch END, epoch = epoch + 1`
 
+// readyLanesTx reads up to n due lanes of a pool, without their heads.
 func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 	var out []claimed
 	err := t.each(readyLanes, func(s scanner) error {
 		out = append(out, claimed{})
 		c := &out[len(out)-1]
-		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostAt, &c.stopSeq, &c.interrupted,
-			&c.mergeSeq, &c.freeAt, &c.waiting, &c.past, &c.held, &c.readyAt,
+		return s.Scan(&c.lane, &c.epoch, &c.leased, &c.attempts, &c.lost, &c.lostPosition, &c.stopSeq,
+			&c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting, &c.past, &c.held, &c.dueSince,
 			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread)
 	}, string(pool), t.now, n)
 	return out, err
 }
 
-// loadTx reads the head of a lane and the traces of an earlier claim.
+// loadTx reads the head of a lane and the traces of an earlier claim. The error is errNoHead if the lane has no head.
 func loadTx(t *tx, c *claimed) error {
 	found, err := t.one(laneHead, []any{
-		&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.publishedAt, &c.attemptLog,
+		&c.life, &c.seq, &c.body, &c.id, &c.kind, &c.checksum, &c.run, &c.queuedAt, &c.attemptLog,
 	}, c.lane, c.past)
 	if err == nil && !found {
 		err = errNoHead
@@ -83,13 +101,13 @@ func loadTx(t *tx, c *claimed) error {
 	if err != nil {
 		return err
 	}
-	return lookTx(t, c)
+	return readTracesTx(t, c)
 }
 
-// errNoHead says that the count of a lane is above zero, but no message is there.
+// errNoHead says that a lane is due, so its depth is above zero, but that no message is in it.
 var errNoHead = errors.New("the message is missing")
 
-// nextWakeTx is when the next lane of a pool becomes due.
+// nextWakeTx is when the next lane of a pool becomes due; math.MaxInt64 if no lane waits.
 func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 	next := int64(0)
 	if _, err := t.one(nextWake, []any{&next}, string(pool), t.now); err != nil {
@@ -101,9 +119,9 @@ func nextWakeTx(t *tx, pool corebot.Pool) (int64, error) {
 	return next, nil
 }
 
-// lookTx reads the traces of an earlier claim of the head. A due lane that is still marked as leased has lost its
-// worker. The loss is counted against the journal position: a new step since the last loss restarts the count.
-func lookTx(t *tx, c *claimed) (err error) {
+// readTracesTx reads the traces of an earlier claim of the head. A due lane that is still marked as leased has lost its
+// worker, and the loss is counted in c. A new step in the journal since the last loss restarts the count at 1.
+func readTracesTx(t *tx, c *claimed) (err error) {
 	c.begun = c.hasBegun()
 	if c.begun || c.run > 1 {
 		c.journal, err = stepsTx(t, c.life, c.run)
@@ -119,21 +137,23 @@ func lookTx(t *tx, c *claimed) (err error) {
 		}
 	}
 	if c.leased {
-		if at := progress(c.journal); at != c.lostAt {
-			c.lost, c.lostAt = 0, at
+		if position := progress(c.journal); position != c.lostPosition {
+			c.lost, c.lostPosition = 0, position
 		}
 		c.lost++
 	}
 	return nil
 }
 
-// hasBegun says whether an earlier claim of the head did not end it.
+// hasBegun says whether an earlier claim worked on the head. A head that only waited for its rate, or for the rest of a
+// batch, has not begun.
 func (c *claimed) hasBegun() bool {
 	return c.leased || c.attempts > 0 || c.lost > 0 || c.waiting != "" && c.waiting != corebot.Throttled &&
 		c.waiting != corebot.Collecting
 }
 
-// leaseTx leases a ready lane.
+// leaseTx leases a ready lane for opts.Lease. The new epoch fences off the last claim. Only a head that has not begun
+// uses up the lane's rate. After an error c is worthless.
 func leaseTx(t *tx, c *claimed, opts corebot.ClaimOptions) error {
 	if err := logLossTx(t, c); err != nil {
 		return err
@@ -153,10 +173,11 @@ func leaseTx(t *tx, c *claimed, opts corebot.ClaimOptions) error {
 		c.freeAt = nextFree(c.freeAt, t.now, opts.Rate)
 	}
 	c.epoch++
-	_, err := t.exec(leaseLane, c.wakeAt, t.now, c.lost, c.lostAt, c.freeAt, c.lane)
+	_, err := t.exec(leaseLane, c.wakeAt, t.now, c.lost, c.lostPosition, c.freeAt, c.lane)
 	return err
 }
 
+// logLossTx adds a lost lease to the attempt log of the head, if the last claim has not ended.
 func logLossTx(t *tx, c *claimed) error {
 	if !c.leased {
 		return nil
@@ -166,8 +187,9 @@ func logLossTx(t *tx, c *claimed) error {
 	return err
 }
 
-// nextFree is when a lane can deliver its next message if it delivers one now. It is the generic cell rate algorithm:
-// its whole state is the time from which the lane is free.
+// nextFree is the new value of freeAt when a lane delivers a message now. It is the generic cell rate algorithm, whose
+// whole state is freeAt: the time from which the lane can deliver without using its burst. A rate without Every has no
+// limit.
 func nextFree(freeAt int64, now time.Time, r corebot.Rate) int64 {
 	if r.Every <= 0 {
 		return freeAt
@@ -176,7 +198,7 @@ func nextFree(freeAt int64, now time.Time, r corebot.Rate) int64 {
 	return max(freeAt, now.Add(-credit).UnixMilli()) + r.Every.Milliseconds()
 }
 
-// progress measures a journal: every begun and every finished step counts.
+// progress is the position in a journal: each step counts one when it begins and one more when it is done.
 func progress(steps []corebot.Step) int64 {
 	n := int64(len(steps))
 	for _, s := range steps {
@@ -218,35 +240,37 @@ func (c *claimed) delivery(pool corebot.Pool) corebot.Delivery {
 	if err == nil && m.ID != c.id {
 		err = fmt.Errorf("the stored message is %q and its body says %q", c.id, m.ID)
 	}
-	m.ID, m.CreatedAt = c.id, fromMillis(c.publishedAt)
+	m.ID, m.CreatedAt = c.id, fromMillis(c.queuedAt)
 	err = cmp.Or(err, c.damaged)
 	return corebot.Delivery{
 		Lease: corebot.Lease{Lane: c.lane, Epoch: c.epoch}, Life: c.life, Message: m, Seq: c.seq, Size: len(c.body),
 		Run: c.run, Attempt: c.attempts + 1, Limited: c.limited, LimitedAt: c.limitedAt, Lost: c.lost,
 		Stopped: c.stopSeq >= c.seq, Interrupted: c.interrupted, Merges: c.mergeSeq > c.seq, Journal: c.journal,
-		PublishedAt: fromMillis(c.publishedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt),
+		PublishedAt: fromMillis(c.queuedAt), ClaimedAt: fromMillis(c.now), ExpiresAt: fromMillis(c.wakeAt),
 		Damaged: err,
 	}
 }
 
 var (
-	// Leased lanes wake in the future. So this reads a range of the index that is as long as there are claims and
-	// waits.
+	// Leased lanes have a wake time after now. So the query reads the part of the index lanes_wake that has the leased
+	// and the waiting lanes.
 	suspectAtWork = &query{`SELECT 1 FROM lanes WHERE pool = ? AND wake_at > ? AND leased = 1 AND lost >= ? LIMIT 1`}
 	putAsideLane  = &query{`UPDATE lanes SET ` + nextEpoch +
 		`, leased = 0, wake_at = ?, lost = ?, lost_at = ?, waiting = '` + corebot.Quarantined + `' WHERE id = ?`}
 )
 
-// asideFor is how long a suspect waits until the next look.
+// asideFor is how long a suspect that was put aside waits until it is due again.
 const asideFor = time.Second
 
-// quarantineTx keeps at most one suspect among the loaded lanes of a pool, or none while another suspect is at work.
-// The other suspects wait, with their loss counted. They are claimed one after the other. See [corebot.ClaimOptions].
+// quarantineTx keeps at most one suspect among the loaded lanes of a pool, or none while another suspect is at work. A
+// suspect is a head that has lost limit leases in a row: it may be what kills the workers. The other suspects are put
+// aside with their loss stored, so they are claimed one after the other. A limit below 1 switches this off. See
+// [corebot.ClaimOptions].
 func quarantineTx(t *tx, pool corebot.Pool, ready []claimed, limit int) ([]claimed, error) {
 	left, known, busy := ready[:0], false, false
 	for i := range ready {
 		c := &ready[i]
-		// after one more loss it is poison, and the router ends it without running it
+		// a head that has lost more than limit leases passes: it is poison, and the router ends it without running it
 		if limit <= 0 || c.lost != limit {
 			left = append(left, *c)
 			continue
@@ -271,11 +295,12 @@ func quarantineTx(t *tx, pool corebot.Pool, ready []claimed, limit int) ([]claim
 	return left, nil
 }
 
+// putAsideTx has a suspect wait for asideFor, and fences off its last claim.
 func putAsideTx(t *tx, c *claimed) error {
 	if err := logLossTx(t, c); err != nil {
 		return err
 	}
 	t.flows.release(c.lane)
-	_, err := t.exec(putAsideLane, t.now.Add(asideFor), c.lost, c.lostAt, c.lane)
+	_, err := t.exec(putAsideLane, t.now.Add(asideFor), c.lost, c.lostPosition, c.lane)
 	return err
 }

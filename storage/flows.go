@@ -132,7 +132,7 @@ func (f *flows) overtakes(c *claimed) bool {
 	if !ok {
 		at, ok = f.served[1][c.sender]
 	}
-	return ok && c.readyAt <= at
+	return ok && c.dueSince <= at
 }
 
 // lease notes that a turn of a principal runs.

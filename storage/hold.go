@@ -219,7 +219,7 @@ func (p *pick) lastTx(t *tx, c *claimed) error {
 // holdTx holds a lane back behind the other lanes of its principal. A lane that is in line already keeps its place. A
 // message that has begun comes before new messages.
 func (p *pick) holdTx(t *tx, c *claimed) error {
-	at := c.readyAt
+	at := c.dueSince
 	if c.lane == p.of[c.sender].next || c.hasBegun() {
 		at = 0
 	}

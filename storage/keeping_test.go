@@ -61,8 +61,8 @@ func tablesWith(t *testing.T, db *DB, text string) (tables []string) {
 	return tables
 }
 
-// A chat with a time of its own loses whatever is older, also while it is in use: no table has a word of it. What is
-// younger stays, and so does all of a chat without a rule.
+// A chat with a time of its own loses whatever is older, also while it is in use: no table has a word of it. Younger
+// messages stay, and a chat without a rule keeps all of its messages.
 func TestAChatWithATimeOfItsOwnKeepsNothingOlder(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	old, here, other := time.Now().Add(-2*day), testKey("a"), testKey("b")

@@ -125,7 +125,7 @@ func TestTheNarrowestSkillOfANameCounts(t *testing.T) {
 	if found, err := b.store.All(); err != nil || found.More != 0 || len(found.Skills) != skills.MaxSkills {
 		t.Errorf("%d skills, and %d more: %v", len(found.Skills), found.More, err)
 	}
-	// What is gone, or there, is so in the next turn.
+	// The next turn sees which skills are gone and which are new.
 	must(t, os.RemoveAll(filepath.Join(b.dir, filepath.FromSlash(skills.DirOf(chat)))))
 	if skill, _, err := b.store.ReadFor(chat, "tea"); err != nil || skill.Description != "of the account" {
 		t.Errorf("then the chat reads %q: %v", skill.Description, err)

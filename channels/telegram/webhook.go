@@ -131,7 +131,8 @@ func (c *client) webhook(ctx context.Context) (webhookInfo, error) {
 	return info, nil
 }
 
-// unhook ends a webhook of this account, before the account polls. What was not delivered is polled.
+// unhook ends a webhook of this account, before the account polls. The polls bring what the webhook
+// had not delivered.
 func (c *Channel) unhook(ctx context.Context, door channels.Door, cursor corebot.Cursor) (corebot.Cursor, error) {
 	p := placeOf(cursor.Position)
 	if len(p.hooks) == 0 {

@@ -112,8 +112,9 @@ func withGroup(t *testing.T, n network) hasGroups {
 
 var questionIn = regexp.MustCompile(`question (\d+)`)
 
-// TestACrowdThatNeverStopsIsAnsweredWhereItAsks has many people write into one group at once. What names the bot is
-// answered, once and in order, whatever is said around it. Nothing else is, and no prompt grows with the group.
+// TestACrowdThatNeverStopsIsAnsweredWhereItAsks has many people write into one group at once. A message that names the
+// bot is answered once and in order, whatever the others write. Other messages are not answered, and no prompt grows
+// with the group.
 func TestACrowdThatNeverStopsIsAnsweredWhereItAsks(t *testing.T) {
 	t.Parallel()
 	for _, name := range long.Or([]string{"telegram"}, []string{"telegram", "matrix", "discord", "slack"}) {

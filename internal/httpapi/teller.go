@@ -13,10 +13,10 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// The pace of the teller. An event waits for paceOf of the sockets that it is told to, at most slowestPace. What comes
-// meanwhile is told with it. A round of telling is followed by a rest of restOf the time that it took, at most
-// longestRest: so telling takes at most a tenth of one processor, and a turn seldom meets it. A few sockets are told
-// at once.
+// The pace of the teller. An event waits for paceOf of the sockets that it is told to, at most slowestPace. Events
+// that come meanwhile are told with it. After a round the teller rests for restOf times as long as the round took, at
+// most longestRest. So telling takes at most a tenth of one processor, and a turn seldom meets it. A few sockets are
+// told at once.
 const (
 	paceOf      = 100 * time.Microsecond
 	slowestPace = 50 * time.Millisecond

@@ -11,16 +11,17 @@ import (
 // Service carries out operations on one home.
 type Service struct {
 	stores  Stores
-	running Corebot // nil: no Corebot of this process runs on the home
+	running Corebot // nil: only the stores are open; another process can run a Corebot on the home
 }
 
-// Stores are what a service works on. All but Owner, Contexts and Vitals are required.
+// Stores are what a service works on. All but Owner, Contexts and Vitals are required: an operation on a missing store
+// panics. The service does not close them.
 type Stores struct {
 	DeadLetters  DeadLetters
-	Replays      Replays // of many dead letters
-	Lives        Lives   // of messages, for `corebot why`
+	Replays      Replays // replays many dead letters
+	Lives        Lives   // the lives of messages, for `corebot why`
 	Audit        Audit
-	Witness      Witness // of the audit trail
+	Witness      Witness // signs and checks the audit trail
 	Chats        Chats
 	ChatSettings ChatSettings
 	Sessions     Sessions
@@ -29,9 +30,9 @@ type Stores struct {
 	Sayings      Sayings
 	Roles        Roles
 	Approvals    Approvals
-	Books        Books // of usage
+	Books        Books // the usage of tokens and money
 	Deferred     Deferred
-	Figures      Figures // of `corebot status`
+	Figures      Figures // the figures of `corebot status`
 	Agents       Agents
 	Owner        corebot.Principal // the owner of the home, at its terminal; an empty id: nobody
 	Waits        Waits
@@ -39,20 +40,20 @@ type Stores struct {
 	Tasks        Tasks
 	Planner      Planner
 	Pairings     Pairings
-	Tokens       Tokens // of the HTTP API
+	Tokens       Tokens // access to the HTTP API
 	Console      Console
 	Backups      Backups
 	Memories     Memories
 	Facts        Facts
 	Forgetter    Forgetter
-	Contexts     Contexts // nil without a running Corebot
-	Vitals       Vitals   // nil without a running Corebot
+	Contexts     Contexts // nil if no Corebot runs in this process
+	Vitals       Vitals   // nil if no Corebot runs in this process
 }
 
-// New makes a service for a home on which no Corebot of this process runs.
+// New makes a service for a home whose stores alone are open in this process.
 func New(s Stores) *Service { return &Service{stores: s} }
 
-// In makes the service of the Corebot that runs on the home in this process.
+// In makes the service of a Corebot that runs in this process.
 func In(c Corebot, s Stores) *Service { return &Service{s, c} }
 
 // Owner is the owner of the home at its terminal, if there is one.
@@ -63,13 +64,14 @@ func (s *Service) Owner() (p corebot.Principal, ok bool) {
 // MaxRows bounds the rows of one page.
 const MaxRows = 1000
 
-// Part says which rows of a list a caller wants. Some lists give fewer rows at once.
+// Part is a request for one [Page] of a list. A page can have fewer rows than the limit although more follow: only an
+// empty Next ends a list.
 type Part struct {
 	After string `json:"after,omitempty"` // the Next of the previous page; empty: the beginning
-	Limit int    `json:"limit,omitempty"` // at most so many rows; below 1, or above [MaxRows], it means MaxRows
+	Limit int    `json:"limit,omitempty"` // of rows; a limit below 1 or above [MaxRows] is MaxRows
 }
 
-// size is how many rows the page can have.
+// size is the limit of the page, from 1 to [MaxRows].
 func (p Part) size() int {
 	if p.Limit < 1 || p.Limit > MaxRows {
 		return MaxRows
@@ -77,13 +79,13 @@ func (p Part) size() int {
 	return p.Limit
 }
 
-// Page is one part of a list.
+// Page is the answer to a [Part]. Rows is never nil.
 type Page[T any] struct {
 	Rows []T    `json:"rows"`
 	Next string `json:"next,omitempty"` // the cursor of the next page; empty: nothing is left
 }
 
-// pageOf is a page of what a store gave, each row as callers see it.
+// pageOf makes a page of the rows that a store has found, and turns each into the form that callers see.
 func pageOf[S, T any](found []S, next string, row func(S) T) Page[T] {
 	p := Page[T]{Rows: make([]T, len(found)), Next: next}
 	for i, f := range found {
@@ -92,8 +94,8 @@ func pageOf[S, T any](found []S, next string, row func(S) T) Page[T] {
 	return p
 }
 
-// partOf is a page of a list that is in memory. Its cursor is the name of the page's last row. If the list does not
-// have that row any more, the error is [corebot.ErrInvalid]: nobody knows where to go on.
+// partOf cuts a page out of a list that is in memory and has an order. The cursor is the name of the page's last row,
+// so names must be unique. A cursor whose row is gone is a [corebot.ErrInvalid]: nobody knows where to go on.
 func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
 	from := 0
 	if p.After != "" {
@@ -114,18 +116,18 @@ func partOf[T any](all []T, p Part, name func(T) string) (Page[T], error) {
 	return page, nil
 }
 
-// clip shortens a name of a request for an error that quotes it.
+// clip cuts a name from a request to 100 bytes, for an error that quotes the name.
 func clip(name string) string { return corebot.Plainly(runes.Head(name, 100)) }
 
-// Done counts what a change did, and what it had to leave.
+// Done is the result of a change of several things.
 type Done struct {
-	Changed int    `json:"changed"`        // how many things it changed
-	Left    int    `json:"left,omitempty"` // dead letters that stay because the queue has no room for them
-	Why     string `json:"why,omitempty"`  // why the first of them stays
+	Changed int    `json:"changed"`        // how many things were changed
+	Left    int    `json:"left,omitempty"` // a replay only: how many dead letters stay, because the queue has no room
+	Why     string `json:"why,omitempty"`  // a replay only: why the first of these stays
 }
 
-// each changes one thing after the other and stops at the first that fails. Earlier changes stay; the error counts
-// them.
+// each makes one change after the other and stops at the first that fails. Earlier changes stay, also in Done, and the
+// error says how many there are.
 func each(ids []int64, change func(int64) error) (Done, error) {
 	for n, id := range ids {
 		if err := change(id); err != nil {

@@ -24,11 +24,11 @@ var messageSendDoc string
 
 // Destination is a channel that messages can be sent on.
 type Destination struct {
-	Account string // of the keys of its chats
-	// AgentOf names the agent that answers in a chat; nil: the chats are every agent's. A message into the chat of
-	// another agent is refused: nobody would look for it there.
+	Account string // the account in the keys of the channel's chats
+	// AgentOf names the agent that answers in a chat. Nil: every agent answers in every chat. A message into the chat
+	// of another agent is refused: nobody would look for it there.
 	AgentOf func(chat string) string
-	AnyChat bool // whoever asks for a chat's messages gets them, also of one that nobody has written in yet
+	AnyChat bool // a message can also go to a chat that nobody has written in: a client asks for it by the chat's name
 }
 
 type messageSendArgs struct {
@@ -37,7 +37,8 @@ type messageSendArgs struct {
 	Content string `json:"content" jsonschema:"the text to send"`
 }
 
-// MessageSend sends a message of at most maxBytes into a chat, in the commit of the call's own outcome.
+// MessageSend is the tool that sends a text of at most maxBytes into a chat. The message is queued in the transaction
+// that stores the call's result: both are there, or neither. Success means queued, not delivered.
 func MessageSend(to map[string]Destination, maxBytes int) tools.Tool {
 	to = maps.Clone(to)
 	return tools.NewOwn("message.send", messageSendDoc, 0, func(_ context.Context, c tools.Call,
@@ -62,8 +63,8 @@ func MessageSend(to map[string]Destination, maxBytes int) tools.Tool {
 	}, tools.Touches(func(c tools.Call, a messageSendArgs) policy.Target { return policy.Target{Chat: a.chat(c, to)} }))
 }
 
-// chat is the conversation that the call means. The chat of the turn is meant with its thread. Any other chat is meant
-// as a whole, under the caller's account where the caller has one on that channel.
+// chat is the key of the chat that the call names. The chat of the turn keeps its thread; any other chat has none. On
+// the channel of the turn the account is the turn's, and on another channel the account of the [Destination].
 func (a messageSendArgs) chat(c tools.Call, to map[string]Destination) corebot.Key {
 	switch {
 	case a.Channel != c.Key.Channel:
@@ -77,14 +78,15 @@ func (a messageSendArgs) chat(c tools.Call, to map[string]Destination) corebot.K
 //go:embed message_upload.md
 var messageUploadDoc string
 
-// FileKeeper stores the content of a file for a conversation, before a message refers to it. A reference with a fault
-// says why the content is not kept.
+// FileKeeper stores the content of a file for a conversation, before the message with this id refers to it. If the part
+// has a hash, content with another hash is a [corebot.ErrInvalid]. Content that is too large is a
+// [corebot.ErrTooLarge]. An AttachedFile with a fault is not kept: the fault says why.
 type FileKeeper interface {
 	Keep(ctx context.Context, k corebot.Key, message string, p corebot.Part, from io.Reader) (
 		corebot.Part, corebot.AttachedFile, error)
 }
 
-// maxCaption is how many characters the caption of a file has at most: as many as Telegram takes.
+// maxCaption bounds the caption of a file, in characters. Telegram takes 1,024, and counts an emoji as two.
 const maxCaption = 1000
 
 type messageUploadArgs struct {
@@ -92,8 +94,9 @@ type messageUploadArgs struct {
 	Caption string `json:"caption,omitempty" jsonschema:"a line below the file, of at most 1000 characters"`
 }
 
-// MessageUpload adds a file to the reply of the turn. The content is stored by its hash, so a second run stores the
-// same again.
+// MessageUpload is the tool that adds a file to the reply of the turn. An empty file is refused, and so is a file that
+// is another than the approved one. The content is stored by its hash, so a call that runs again after a crash adds no
+// second copy.
 func MessageUpload(reach *roots.Reach, keeper FileKeeper) tools.Tool {
 	return tools.NewAttaching("message.upload", messageUploadDoc, tools.Idempotent,
 		func(ctx context.Context, c tools.Call, a messageUploadArgs) (part corebot.Part, text string, err error) {
@@ -134,5 +137,5 @@ func MessageUpload(reach *roots.Reach, keeper FileKeeper) tools.Tool {
 		tools.Touches(func(_ tools.Call, a messageUploadArgs) policy.Target { return reads(a.Path) }))
 }
 
-// uploadTime is how long a file is copied.
+// uploadTime bounds a call of message.upload, which copies the file.
 const uploadTime = 2 * time.Minute
