@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,10 +37,10 @@ type toolset struct {
 	sorted  []Tool
 }
 
-// toolNames is what tools may be called.
-func toolNames() *regexp.Regexp {
+// toolNames is what tools may be called. An expression is slow to compile.
+var toolNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
-}
+})
 
 // NewRegistry refuses two tools of one name, and a tool that cannot be offered to a model.
 func NewRegistry(all ...Tool) (*Registry, error) {

@@ -164,7 +164,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if ctx.Err() != nil {
 			t.Fatalf("waited for %s", what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // most conditions read what all processes of the machine are
 	}
 }
 
