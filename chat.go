@@ -409,12 +409,17 @@ const (
 	Unlink    LinkStep = "unlink"
 )
 
-// Bounds of links. After MaxLinkFailures wrong codes within LinkTime no chat can enter one until that time is over.
+// Bounds of links. Wrong codes within LinkTime are counted for each person and each chat, for each account of a
+// channel, and in all. At a bound that person, chat or account enters no code until that time is over. At the last
+// bound nobody does. One person has used up a fiftieth of the last bound when he reaches his own.
 const (
 	LinkTime        = 10 * time.Minute // a code, and the question that follows it, are good for so long
 	MaxOpenLinks    = 100              // codes at once
-	MaxLinkFailures = 20
-	MaxLinks        = 20 // conversations that one chat has resumed
+	MaxLinkFailures = 20               // wrong codes of one person, and of one chat
+
+	MaxAccountLinkFailures = 200 // since a program can name its senders as it likes
+	MaxAllLinkFailures     = 1_000
+	MaxLinks               = 20 // conversations that one chat has resumed
 )
 
 // Keeping says how long a chat keeps what was said in it.

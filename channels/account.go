@@ -199,6 +199,16 @@ func (s *Supervisor) DoorOf(a Account) Accepter {
 	return s.door
 }
 
+// IsGroup says whether a chat has become a group. Where that cannot happen it says no.
+func (s *Supervisor) IsGroup(ctx context.Context, k corebot.Key) (bool, error) {
+	for _, e := range s.entries {
+		if rooms, is := e.Channel.(Rooms); is && e.Account == AccountOf(k) {
+			return rooms.IsGroup(ctx, k)
+		}
+	}
+	return false, nil
+}
+
 var upDesc = prometheus.NewDesc("corebot_channel_up",
 	"1 while an account of a channel works, 0 while its connection fails or has ended with an error.",
 	[]string{"channel", "account"}, nil)

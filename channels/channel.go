@@ -137,6 +137,11 @@ type Buttons interface {
 	MaxButtons() int
 }
 
+// Rooms is the ability of a channel in which a chat of two people can become one of several, under the same id.
+type Rooms interface {
+	IsGroup(ctx context.Context, k corebot.Key) (bool, error)
+}
+
 // Typer is the ability of a channel that can show that an answer is being made. Typing shows that in a conversation for
 // a while, and again is when to call it next. An error ends it for this answer; nothing else depends on it.
 type Typer interface {

@@ -1,6 +1,8 @@
 package router_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/router"
 )
 
 // linking is a Corebot in which chats are linked.
@@ -159,6 +162,73 @@ func TestWrongCodesAreCountedAndARestartForgivesNone(t *testing.T) {
 		l.want("eve", "c", "/link "+code, "Too many wrong codes")
 		pass(corebot.LinkTime)
 		l.want("eve", "c", "/link AAAAAAAA", "not found")
+	})
+}
+
+// One person who tries codes locks himself and his chat. Others link on.
+func TestNobodyLocksTheLinksOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLinking(t)
+		l.says("ann", "a", "hello")
+		for i := range corebot.MaxLinkFailures { // in ever other chats
+			l.want("eve", fmt.Sprint("c", i), "/link AAAAAAAA", "not found")
+		}
+		code := l.offer("ann", "a")
+		l.want("eve", "d", "/link "+code, "Too many wrong codes")
+		l.want("bea", "b", "/link "+code, "Asked.")
+		l.want("ann", "a", "/link yes", "goes on in main:test::b")
+		// Several people in one chat lock that chat.
+		l.says("ann", "a2", "hello")
+		for i := range corebot.MaxLinkFailures {
+			l.want(fmt.Sprint("eve", i), "e", "/link AAAAAAAA", "not found")
+		}
+		code = l.offer("ann", "a2")
+		l.want("eve-x", "e", "/link "+code, "Too many wrong codes")
+		l.want("cal", "f", "/link "+code, "Asked.")
+		// A program that names a sender for each code locks its account.
+		for i := range corebot.MaxAccountLinkFailures - 2*corebot.MaxLinkFailures {
+			l.want(fmt.Sprint("p", i), fmt.Sprint("p", i), "/link AAAAAAAA", "not found")
+		}
+		l.want("dan", "g", "/link AAAAAAAA", "Too many wrong codes")
+		pass(corebot.LinkTime)
+		l.want("dan", "g", "/link AAAAAAAA", "not found")
+		l.want("eve", "d", "/link AAAAAAAA", "not found")
+	})
+}
+
+// room is how it is in every chat now.
+type room struct {
+	group, silent bool
+	err           error
+}
+
+func (r *room) Room(context.Context, corebot.Principal, corebot.Key) (group, talks bool, err error) {
+	return r.group, !r.silent, r.err
+}
+
+// The chat that asks is looked at again when the other agrees: it can have become a group, and its taker can have lost
+// his place.
+func TestAYesLooksAtTheOtherChatAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model, now := apptest.Always(apptest.Text("hm")), &room{}
+		l := &linking{
+			Kit: apptest.New(t, apptest.Options{Model: model, Router: router.Options{Rooms: now}}).Start(), t: t,
+			model: model,
+		}
+		l.says("ann", "a", "my cat is Kafka")
+		l.want("bea", "b", "/link "+l.offer("ann", "a"), "Asked.")
+		for says, then := range map[string]room{
+			"has become a group": {group: true}, "may not talk": {silent: true},
+			"Nobody can tell now": {err: errors.New("away")},
+		} {
+			*now = then
+			l.want("ann", "a", "/link yes", says)
+		}
+		if got := l.Transcript("b"); len(got) != 0 {
+			t.Errorf("b has %q", got)
+		}
+		*now = room{}
+		l.want("ann", "a", "/link yes", "goes on in main:test::b")
 	})
 }
 

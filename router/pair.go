@@ -101,6 +101,8 @@ func (r *Router) pairingList(ctx context.Context) (string, error) {
 type Links interface {
 	// Of gives the links of a chat.
 	Of(ctx context.Context, k corebot.Key) ([]corebot.Link, error)
+	// Asked is who wants to resume the conversation of a chat now, if somebody does.
+	Asked(ctx context.Context, from corebot.Key) (k corebot.Link, found bool, err error)
 	// Command stores the command, what it does about a link, and its notices, in one commit. It calls notices with the
 	// links that it is about, or with [corebot.ErrNotFound] or another [corebot.ErrInvalid] that says why it does
 	// nothing. A command that by denies does nothing.
@@ -129,6 +131,13 @@ func (r *Router) link(ctx context.Context, m corebot.Message, c corebot.Command)
 	switch {
 	case strings.EqualFold(c.Args, "yes"):
 		step = corebot.LinkAgree
+		why, err := r.roomOfTaker(ctx, m.Key)
+		if err != nil {
+			return corebot.Receipt{}, err
+		}
+		if why != "" {
+			return answer(why)
+		}
 	case c.Args != "":
 		if code, err = corebot.ParsePairingCode(c.Args); err != nil {
 			return answer("That is no code: a code has 8 letters and digits. " +
@@ -142,6 +151,40 @@ func (r *Router) link(ctx context.Context, m corebot.Message, c corebot.Command)
 		}
 		return linkNotices(m, c, step, all[0])
 	})
+}
+
+// Rooms say how it is in a chat now, which a message of minutes ago does not tell.
+type Rooms interface {
+	// Room says whether others than a principal read a chat, and whether he may talk there.
+	Room(ctx context.Context, p corebot.Principal, k corebot.Key) (group, talks bool, err error)
+}
+
+// roomOfTaker says why the chat that asks for this conversation cannot have it any more; empty: it can. The chat can
+// have become a group since it asked, and its taker can have lost his place.
+func (r *Router) roomOfTaker(ctx context.Context, from corebot.Key) (string, error) {
+	if r.opts.Rooms == nil {
+		return "", nil
+	}
+	k, found, err := r.opts.Links.Asked(ctx, from)
+	if err != nil || !found {
+		return "", err
+	}
+	taker, err := corebot.ParsePrincipal(k.Taker)
+	if err != nil {
+		return "", err
+	}
+	group, talks, err := r.opts.Rooms.Room(ctx, taker, k.To)
+	switch {
+	case err != nil:
+		r.opts.Log.Warn().Err(err).Str("chat", k.To.String()).Msg("nobody knows who reads a chat that would be linked")
+		return "Nobody can tell now who reads the other chat, so nothing was linked. Try again later.", nil
+	case group:
+		return "The other chat has become a group: whoever is in it would read this conversation. Nothing was linked.",
+			nil
+	case !talks:
+		return "The sender who asked may not talk in the other chat any more. Nothing was linked.", nil
+	}
+	return "", nil
 }
 
 func linkDenied(rule string) string {

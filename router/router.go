@@ -119,6 +119,7 @@ type Options struct {
 	// Remembered is for /memory; nil: nothing is remembered.
 	Remembered Remembered
 	Links      Links               // for /link and /unlink; nil: chats are not linked
+	Rooms      Rooms               // for /link; nil: chats stay as they were when they asked
 	Sessions   Sessions            // for /rewind and /fork; nil: neither is there
 	Redact     func(string) string // removes secrets from errors before a chat reads them; nil: removes nothing
 	Tasks      Tasks               // for /tasks and /remind, with Planner; nil: there are none

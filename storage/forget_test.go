@@ -280,7 +280,7 @@ func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
 		links summaries task_runs tasks usage_days vectors waits`)
 	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls console_links console_sessions
-		goose_db_version history_indexed link_failures mcp_servers mcp_tools message_parked message_queue
+		goose_db_version history_indexed link_failures link_tries mcp_servers mcp_tools message_parked message_queue
 		objective_alarms objective_cursors objective_minutes page_sources pairing_failures samples
 		scrub store tokens totals vector_state`)
 	db := openTest(t, t.TempDir())

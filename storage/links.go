@@ -48,8 +48,6 @@ var (
 	dropLink        = &query{`DELETE FROM links WHERE id = ?`}
 	dropOpenLinks   = &query{`DELETE FROM links WHERE state <> 'linked' AND (expires_at <= ? OR from_chat = ?)`}
 	countLinked     = &query{`UPDATE links SET entries = ? WHERE id = ?`}
-	linkFailures    = &query{`SELECT failures, since FROM link_failures WHERE id = 1`}
-	setLinkFailing  = &query{`UPDATE link_failures SET failures = ?, since = ? WHERE id = 1`}
 	dropLinkedNotes = &query{`DELETE FROM summaries WHERE (chat_id, session) IN (
 		SELECT DISTINCT chat_id, session FROM history WHERE linked = ? AND linked <> 0)`}
 	dropLinkedFacts = &query{`DELETE FROM facts WHERE (chat_id, message_id, sender) IN (
@@ -102,6 +100,20 @@ func (l *Links) Of(ctx context.Context, k corebot.Key) (all []corebot.Link, err 
 		return err
 	}, chat.ID)
 	return all, err
+}
+
+// Asked is who wants to resume the conversation of a chat now, if somebody does.
+func (l *Links) Asked(ctx context.Context, from corebot.Key) (k corebot.Link, found bool, err error) {
+	chat, err := NewChats(l.db).Chat(ctx, from)
+	if err != nil || chat.ID == 0 {
+		return k, false, err
+	}
+	err = l.db.reader.each(ctx, linkAsked, func(s scanner) (err error) {
+		found = true
+		k, _, _, err = scanLink(s)
+		return err
+	}, chat.ID, time.Now())
+	return k, found, err
 }
 
 // Command accepts a /link or an /unlink together with its effect and its notices, in one commit. It calls notices with
@@ -177,28 +189,17 @@ func (l *Links) offerTx(t *tx, from corebot.Key, giver corebot.Principal, code s
 	return k, changeTx(t, l.by, "chat.link.offer", from, map[string]any{"chat": from.String(), "giver": k.Giver})
 }
 
-var errLinksLocked = fmt.Errorf("%w: too many wrong codes; for up to %v only `corebot chats link` links chats",
-	corebot.ErrInvalid, corebot.LinkTime)
-
 // enterTx notes who wants to resume a conversation, by a code that can be wrong. A code counts once.
 func (l *Links) enterTx(t *tx, to corebot.Key, taker corebot.Principal, code string) (k corebot.Link, err error) {
-	var failures int64
-	var since time.Time
-	if _, err := t.one(linkFailures, []any{&failures, moment{&since}}); err != nil {
+	if err := mayEnterTx(t, to, taker); err != nil {
 		return k, err
-	}
-	if age := t.now.Sub(since); age >= corebot.LinkTime || age < 0 {
-		failures, since = 0, t.now
-	}
-	if failures >= corebot.MaxLinkFailures {
-		return k, errLinksLocked
 	}
 	k, found, err := linkTx(t, linkByCode, code, t.now)
 	if err != nil {
 		return k, err
 	}
 	if !found {
-		if _, err := t.exec(setLinkFailing, failures+1, since); err != nil {
+		if err := wrongCodeTx(t, to, taker); err != nil {
 			return k, err
 		}
 		return k, fmt.Errorf("the code %s: %w", code, corebot.ErrNotFound)

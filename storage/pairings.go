@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -262,4 +264,80 @@ func (s *Pairings) Remove(ctx context.Context, who corebot.Principal) error {
 		about := corebot.Key{Channel: who.Channel, Account: who.Account}
 		return changeTx(t, s.by, "pairing.remove", about, map[string]any{"principal": who.String()})
 	})
+}
+
+var (
+	linkFailures   = &query{`SELECT failures, since FROM link_failures WHERE id = 1`}
+	setLinkFailing = &query{`UPDATE link_failures SET failures = ?, since = ? WHERE id = 1`}
+	linkTries      = &query{`SELECT failures FROM link_tries WHERE who = ? AND since BETWEEN ? AND ?`}
+	addLinkTry     = &query{`INSERT INTO link_tries (who, failures, since) VALUES (?, 1, ?)
+		ON CONFLICT (who) DO UPDATE SET failures = failures + 1`}
+	dropLinkTries = &query{`DELETE FROM link_tries WHERE since NOT BETWEEN ? AND ?`}
+)
+
+// triesOf are the bounds that a wrong code counts for, beside the one of all.
+func triesOf(to corebot.Key, taker corebot.Principal) map[string]int64 {
+	hash := func(kind, name string) string {
+		sum := sha256.Sum256([]byte(kind + " " + name))
+		return hex.EncodeToString(sum[:])
+	}
+	account := to.InChannel()
+	account.Agent = ""
+	return map[string]int64{
+		hash("person", taker.String()):    corebot.MaxLinkFailures,
+		hash("chat", to.String()):         corebot.MaxLinkFailures,
+		hash("account", account.String()): corebot.MaxAccountLinkFailures,
+	}
+}
+
+// mayEnterTx refuses a code while too many were wrong.
+func mayEnterTx(t *tx, to corebot.Key, taker corebot.Principal) error {
+	var failures int64
+	var since time.Time
+	if _, err := t.one(linkFailures, []any{&failures, moment{&since}}); err != nil {
+		return err
+	}
+	locked := failures >= corebot.MaxAllLinkFailures && inLinkTime(t.now, since)
+	for who, most := range triesOf(to, taker) {
+		failures = 0
+		since := t.now.Add(-corebot.LinkTime + time.Millisecond)
+		if _, err := t.one(linkTries, []any{&failures}, who, since, t.now); err != nil {
+			return err
+		}
+		locked = locked || failures >= most
+	}
+	if locked {
+		return corebot.WithHint(fmt.Errorf("%w: too many wrong codes: try again within %v", corebot.ErrInvalid,
+			corebot.LinkTime), "an operator can link chats at any time, with `corebot chats link`")
+	}
+	return nil
+}
+
+func inLinkTime(now, since time.Time) bool {
+	age := now.Sub(since)
+	return age >= 0 && age < corebot.LinkTime
+}
+
+// wrongCodeTx counts a wrong code.
+func wrongCodeTx(t *tx, to corebot.Key, taker corebot.Principal) error {
+	var failures int64
+	var since time.Time
+	if _, err := t.one(linkFailures, []any{&failures, moment{&since}}); err != nil {
+		return err
+	}
+	if !inLinkTime(t.now, since) {
+		failures, since = 0, t.now
+	}
+	if _, err := t.exec(setLinkFailing, failures+1, since); err != nil {
+		return err
+	}
+	if _, err := t.exec(dropLinkTries, t.now.Add(-corebot.LinkTime+time.Millisecond), t.now); err != nil {
+		return err
+	}
+	for who := range triesOf(to, taker) {
+		if _, err := t.exec(addLinkTry, who, t.now); err != nil {
+			return err
+		}
+	}
+	return nil
 }

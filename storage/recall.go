@@ -162,8 +162,10 @@ const (
 )
 
 var (
-	forkOf     = &query{`SELECT origin, life, entries, older FROM forks WHERE chat_id = ?`}
-	forksOf    = &query{`SELECT COUNT(*) FROM forks WHERE origin = ?`}
+	forkOf   = &query{`SELECT origin, life, entries, older FROM forks WHERE chat_id = ?`}
+	forksOf  = &query{`SELECT COUNT(*) FROM forks WHERE origin = ?`}
+	forkKeys = &query{`SELECT c.agent, c.channel, c.account, c.chat, c.thread FROM forks f
+		JOIN chats c ON c.id = f.chat_id WHERE f.origin = ? ORDER BY c.id`}
 	insertFork = &query{`INSERT INTO forks (chat_id, origin, life, entries, older) VALUES (?, ?, ?, ?, ?)`}
 	placeSaid  = &query{`SELECT COALESCE(MAX(seq), 0) FROM history WHERE chat_id = ? AND session = ? AND message_id = ?
 		AND rewound = 0`}
@@ -210,6 +212,17 @@ func (s *Sessions) RewindFor(ctx context.Context, by corebot.AuditEvent, k coreb
 	life int64,
 ) (corebot.Rewound, error) {
 	return s.As(by).Rewind(ctx, k, n, life)
+}
+
+// Forks are the chats that were forked from a chat, and from its forks.
+func (s *Sessions) Forks(ctx context.Context, k corebot.Key) (all []corebot.Key, err error) {
+	err = s.db.reader.each(ctx, forkKeys, func(row scanner) error {
+		var f corebot.Key
+		err := row.Scan(&f.Agent, &f.Channel, &f.Account, &f.Chat, &f.Thread)
+		all = append(all, f)
+		return err
+	}, k.String())
+	return all, err
 }
 
 func (s *Sessions) forkTx(t *tx, f corebot.Fork) (done corebot.Forked, err error) {

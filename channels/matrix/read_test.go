@@ -258,12 +258,23 @@ func file(kind, body, name, media string) map[string]any {
 func TestARoomIsAGroupByWhoIsInItAndNotByWhatItsInviterSays(t *testing.T) {
 	s, d := platform(t), &channeltest.Door{}
 	s.Room(room)
-	begun(t, s, d)
+	c := open(t, s)
+	run(t, c, d)
+	until(t, "the position is stored", func() bool { return d.Position() != "" })
+	readBy := func(several bool) {
+		t.Helper()
+		k := corebot.Key{Agent: "main", Channel: "matrix", Account: "main", Chat: room}
+		if got, err := c.IsGroup(t.Context(), k); err != nil || got != several {
+			t.Errorf("asked, the room is a group: %v, %v", got, err)
+		}
+	}
 	say(s, "two of us")
 	until(t, "it is stored", func() bool { return len(d.Got()) == 1 })
+	readBy(false)
 	s.Member(room, "@eve:test", "join")
 	say(s, "three of us")
 	until(t, "it is stored", func() bool { return len(d.Got()) == 2 })
+	readBy(true)
 	s.Member(room, "@eve:test", "leave")
 	say(s, "two again")
 	until(t, "it is stored", func() bool { return len(d.Got()) == 3 })

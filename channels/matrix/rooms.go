@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 )
 
@@ -72,6 +73,11 @@ func (c *Channel) isGroup(ctx context.Context, room string) (bool, error) {
 	}
 	note(c, &c.rooms.people, room, n)
 	return n > pair, nil
+}
+
+// IsGroup implements [channels.Rooms]: people are invited into a room of two.
+func (c *Channel) IsGroup(ctx context.Context, k corebot.Key) (bool, error) {
+	return c.isGroup(ctx, k.Chat)
 }
 
 // pair is how many are in a room in which one person talks to the account.

@@ -33,6 +33,8 @@ The audit trail keeps that calls happened, and loses their arguments. Usage keep
 that were made before still have the chat. Ids of the deleted messages are not known any more: one
 that a network delivers again is answered.
 
+Forks of the chat are chats of their own: the command names them, and they stay.
+
 Nothing is deleted while a message of the chat waits or runs. A deletion that was cut off goes on with
 the same command.`,
 		Args: takes("KEY"),
@@ -66,6 +68,13 @@ func tellLost(t *teller, lost operate.LostChat, dry bool) error {
 	}
 	for _, k := range lost.Keys {
 		t.line("%s %s", verb, k)
+	}
+	if len(lost.Forks) > 0 {
+		t.line("forks, which are chats of their own and stay with what was copied into them; the same command " +
+			"deletes each:")
+	}
+	for _, k := range lost.Forks {
+		t.line("  %s", k)
 	}
 	if dry {
 		return t.err

@@ -132,7 +132,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Tasks: storage.NewTasks(a.Store), Planner: planner(a.config, a.gate), Agents: a.agentIDs(),
 		Models: a.modelNames, Choices: storage.NewChats(a.Store), Thinks: a.thinks,
 		Pairings: storage.NewPairings(a.Store), Sessions: chatSessions{storage.NewSessions(a.Store), a},
-		Links: storage.NewLinks(a.Store), Skills: chatSkills{storage.NewChats(a.Store), a},
+		Links: storage.NewLinks(a.Store), Rooms: rooms{a}, Skills: chatSkills{storage.NewChats(a.Store), a},
 		Remembered: remembered{storage.NewFacts(a.Store), a},
 		Contexts:   a.agents, Versions: a.versions(), Reverter: a.agents,
 		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,

@@ -58,6 +58,23 @@ func (a *App) taskGate(db *storage.DB) (g *taskGate, err error) {
 	return g, err
 }
 
+// rooms are the chats as they are now, for links.
+type rooms struct{ a *App }
+
+// roomTime is how long a platform is asked who reads a chat.
+const roomTime = 10 * time.Second
+
+// Room implements [router.Rooms].
+func (r rooms) Room(ctx context.Context, p corebot.Principal, k corebot.Key) (group, talks bool, err error) {
+	ctx, done := context.WithTimeout(ctx, roomTime)
+	defer done()
+	if group, err = r.a.channels.IsGroup(ctx, k); err != nil {
+		return group, false, err
+	}
+	decision, err := r.a.gate.may.Judge(ctx, p, k, group)
+	return group, decision.Allow, err
+}
+
 // Judge implements the gate of the scheduler. A task stays due where only this process lacks its agent or channel. A
 // task whose agent or channel is not in the settings is paused: its messages would wait for ever.
 func (g *taskGate) Judge(ctx context.Context, t corebot.Task) (v corebot.Verdict, err error) {

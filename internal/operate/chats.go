@@ -41,6 +41,8 @@ type Sessions interface {
 	Fork(ctx context.Context, f corebot.Fork) (corebot.Forked, error)
 	// Rewind refuses with [corebot.ErrInvalid] while something waits or runs in the chat; life is 0.
 	Rewind(ctx context.Context, k corebot.Key, n int, life int64) (corebot.Rewound, error)
+	// Forks are the chats that were forked from a chat, and from its forks.
+	Forks(ctx context.Context, k corebot.Key) ([]corebot.Key, error)
 }
 
 // Links has a chat resume the conversation of another one.
@@ -422,7 +424,8 @@ type (
 	}
 	// LostChat is what was deleted, or would be.
 	LostChat struct {
-		Keys []string `json:"keys"`
+		Keys  []string `json:"keys"`
+		Forks []string `json:"forks,omitempty"` // chats of their own, with copies of what was said: they stay
 		corebot.Forgotten
 	}
 )
@@ -441,6 +444,13 @@ func (s *Service) DeleteChat(ctx context.Context, l ChatLoss) (lost LostChat, er
 	}
 	for _, k := range keys {
 		lost.Keys = append(lost.Keys, k.String())
+		forks, err := s.stores.Sessions.Forks(ctx, k)
+		if err != nil {
+			return lost, err
+		}
+		for _, fork := range forks {
+			lost.Forks = append(lost.Forks, fork.String())
+		}
 	}
 	if !l.Dry {
 		lost.Forgotten, err = s.stores.Forgetter.Forget(ctx, l.Key)

@@ -61,6 +61,7 @@
 -- has 0106_sessions.sql
 -- has 0107_links.sql
 -- has 0109_answers.sql
+-- has 0110_link_tries.sql
 -- has 0112_drafts.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -766,6 +767,11 @@ CREATE TRIGGER link_forgotten BEFORE DELETE ON chats BEGIN
   UPDATE links SET to_chat = 0 WHERE to_chat = old.id;
 END;
 CREATE INDEX mailbox_answers ON mailbox (in_reply_to, chat_id);
+CREATE TABLE link_tries (
+  who      TEXT    PRIMARY KEY, -- a hash: a deleted chat leaves no name here
+  failures INTEGER NOT NULL,
+  since    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 CREATE TABLE drafts (
   agent   TEXT NOT NULL,
   channel TEXT NOT NULL,
@@ -843,11 +849,12 @@ INSERT INTO goose_db_version VALUES (61, 104, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (62, 106, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (63, 107, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (64, 109, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (65, 112, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (65, 110, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (66, 112, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 65);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 66);
