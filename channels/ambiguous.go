@@ -100,10 +100,18 @@ func (x *doubts) settled(d corebot.Delivery, o corebot.Outcome) {
 }
 
 // delivered asks the platform for a piece that may be shown already. A platform that cannot tell leaves the choice to
-// the settings.
+// the settings, when it is in reach.
 func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Outbound) (Receipt, bool, error) {
 	asked, can := c.(Reconciler)
 	if !can {
+		if p, can := c.(Reacher); can {
+			if err := p.Reach(ctx); err != nil {
+				return Receipt{}, false, &corebot.Failure{
+					Class: corebot.Cancelled, RetryAfter: max(unansweredWait, askedWait(err)),
+					Err: fmt.Errorf("ask whether the platform is in reach: %w", err),
+				}
+			}
+		}
 		return Receipt{}, false, nil
 	}
 	receipt, shown, err := asked.Delivered(ctx, o)

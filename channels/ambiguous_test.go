@@ -66,6 +66,43 @@ func TestAPlatformThatCanBeAskedShowsAMessageOnceAfterACrash(t *testing.T) {
 	}
 }
 
+// mute is a platform that cannot say what it shows, and takes every request and answers none until a time.
+type mute struct {
+	*platform
+	until time.Time
+}
+
+func (m *mute) wait(ctx context.Context) error {
+	if time.Now().Before(m.until) {
+		<-ctx.Done()
+		return fmt.Errorf("post to the platform: %w", ctx.Err())
+	}
+	return nil
+}
+
+func (m *mute) Reach(ctx context.Context) error { return m.wait(ctx) }
+
+func TestAPlatformThatAnswersNothingForHoursUsesUpNoAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(t, "", "")
+		p := &mute{&platform{}, time.Now().Add(5 * time.Hour)}
+		p.send = func(ctx context.Context, _ channels.Outbound) error { return p.wait(ctx) }
+		o.enqueue(t, "a", "1", "hello")
+		o.enqueue(t, "a", "2", "world")
+		o.run(t, p)
+		pass(5 * time.Hour)
+		if life := o.life(t, "1"); life.End != "" {
+			t.Fatalf("it ended %q after %d attempts: %s", life.End, life.Attempts, life.LastError)
+		}
+		pass(time.Minute)
+		for _, id := range []string{"1", "2"} {
+			if life := o.life(t, id); life.End != corebot.EndSent {
+				t.Errorf("message %s ended %q after %d attempts: %s", id, life.End, life.Attempts, life.LastError)
+			}
+		}
+	})
+}
+
 // A question can take seconds, as in a mailbox. A backlog of replies must not wait for one each: only the first of a
 // chat can have been at work when the program died.
 func TestOnlyTheFirstMessageOfEachChatIsAskedForAfterACrash(t *testing.T) {

@@ -100,6 +100,14 @@ type Reconciler interface {
 	Delivered(ctx context.Context, o Outbound) (r Receipt, shown bool, err error)
 }
 
+// Reacher is the ability of a channel whose platform cannot say what it shows, and answers a harmless question. Reach
+// asks it before a send is made again that was tried before. An error says that the platform is out of reach: the
+// message waits, and uses up no attempt. Otherwise a platform that takes requests and answers none for an hour would
+// use up every attempt of the messages that wait.
+type Reacher interface {
+	Reach(ctx context.Context) error
+}
+
 // Pulled is the ability of a channel whose callers can fetch their messages from the [Mailbox]. Pulled says whether the
 // mailbox is their only way; it never changes its answer. The store then puts each message into the mailbox in the
 // commit that causes it, and Send gets none. Only what already waited for a Send is still sent, and comes first.

@@ -23,7 +23,8 @@
 //     the places, and no worker waits for its send.
 //   - Sent at least once, once if the platform can tell. A message's id is the platform's idempotency key. A crash, a
 //     lost lease or the end of its slot can cut a send off. A platform that can be asked is asked before the next try:
-//     see [Reconciler]. With neither, the message may have been sent: it is counted, and OnAmbiguous decides.
+//     see [Reconciler]. With neither, the message may have been sent: it is counted, and OnAmbiguous decides, as soon
+//     as the platform answers anything: see [Reacher].
 //   - An answer can grow in one message of the platform, and is shown once all the same: see [Editor].
 //   - A long message arrives whole. The journal has the bytes that were sent, so that another limit on a part's size
 //     changes nothing.

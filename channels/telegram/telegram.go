@@ -83,6 +83,7 @@ type Channel struct {
 var (
 	_ channels.Periodic = (*Channel)(nil)
 	_ channels.Checker  = (*Channel)(nil)
+	_ channels.Reacher  = (*Channel)(nil)
 	_ channels.Typer    = (*Channel)(nil)
 	_ channels.Buttons  = (*Channel)(nil)
 	_ channels.Editor   = (*Channel)(nil)
@@ -117,6 +118,12 @@ func (c *Channel) Period() time.Duration {
 		return c.hook.watch + slack
 	}
 	return c.poll + slack
+}
+
+// Reach implements [channels.Reacher].
+func (c *Channel) Reach(ctx context.Context) error {
+	_, err := c.client.me(ctx)
+	return err
 }
 
 // Check implements [channels.Checker].
