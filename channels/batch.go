@@ -63,11 +63,18 @@ type taking struct {
 	results []BatchResult
 	waiting []corebot.Message // that the next commit stores
 	places  []int             // theirs in the batch
-	late    []bool            // messages that came too late to be answered
+	has     []since           // of each message
+	spends  map[spender]int   // waiting messages that count, by whom they count for
 	until   time.Time         // when no more files are fetched
 	// tell has what chats are told of refusals, once the batch is stored. Before that nothing is said: the same batch
 	// can come again, and then there can be room for a message that found none.
 	tell []func(context.Context)
+}
+
+// spender is a sender whose messages count.
+type spender struct {
+	hourly *Hourly
+	sender string
 }
 
 // take looks at one message. Its error is one that holds the whole batch back.
@@ -76,8 +83,15 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 		return fmt.Errorf("%w: a message of %s in a batch of %s", corebot.ErrInvalid,
 			Account{in.Channel, in.Account}, t.of)
 	}
-	m, late, err := t.door.message(ctx, in, t.until)
-	t.late = append(t.late, late)
+	who := spender{in.Hourly, in.counted()}
+	// Whether this message is answered depends on which of those before it are duplicates.
+	if n := t.spends[who]; n > 0 && in.Hourly.left(who.sender, time.Now()) <= n {
+		if err := t.store(ctx); err != nil {
+			return err
+		}
+	}
+	m, has, err := t.door.message(ctx, in, t.until)
+	t.has = append(t.has, has)
 	switch {
 	case errors.Is(err, errHad):
 		t.results[i].Duplicate = true
@@ -89,6 +103,12 @@ func (t *taking) take(ctx context.Context, i int, in Incoming) error {
 		return nil
 	case m.Direction != corebot.Control:
 		t.waiting, t.places = append(t.waiting, m), append(t.places, i)
+		if has.hourly != nil {
+			if t.spends == nil {
+				t.spends = map[spender]int{}
+			}
+			t.spends[who]++
+		}
 		return nil
 	}
 	if err := t.store(ctx); err != nil { // what it acts on came before it
@@ -107,7 +127,7 @@ func (t *taking) store(ctx context.Context) error {
 			return err
 		}
 	}
-	t.waiting, t.places = nil, nil
+	t.waiting, t.places, t.spends = nil, nil, nil
 	return nil
 }
 
@@ -132,8 +152,8 @@ func (t *taking) receive(ctx context.Context, c corebot.Cursor) (corebot.Cursor,
 // answered notes what the bus says of a message.
 func (t *taking) answered(ctx context.Context, i int, m corebot.Message, r corebot.Receipt, err error) error {
 	t.results[i].Duplicate = r.Duplicate
-	if err == nil && t.late[i] && !r.Duplicate {
-		t.door.tellLate(ctx, m)
+	if err == nil && !r.Duplicate {
+		t.door.stored(ctx, m, t.has[i])
 	}
 	return t.refused(i, m, err)
 }

@@ -212,6 +212,11 @@ type Incoming struct {
 	Bot bool `json:",omitempty"`
 	Own bool `json:",omitempty"`
 
+	// Hourly bounds how many messages of the sender are answered; nil: there is no bound. By is whom it counts; empty:
+	// SenderID, or else Chat.
+	Hourly *Hourly `json:"-"`
+	By     string  `json:"-"`
+
 	// Trace is what has caused the message, if its sender says so and may; see [corebot.ParseTraceparent].
 	Trace corebot.Trace `json:"-"`
 

@@ -97,7 +97,7 @@ func NewFrontDoor(b Publisher, c Controller, may Admissions, o DoorOptions) (*Fr
 
 // Accept takes in one message.
 func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
-	m, late, err := d.message(ctx, in, time.Now().Add(batchTime))
+	m, has, err := d.message(ctx, in, time.Now().Add(batchTime))
 	if errors.Is(err, errHad) {
 		return Accepted{ID: in.ID, Duplicate: true}, nil
 	}
@@ -109,28 +109,48 @@ func (d *FrontDoor) Accept(ctx context.Context, in Incoming) (Accepted, error) {
 		return Accepted{ID: in.ID}, nil
 	}
 	r, err := d.publish(ctx, m)
-	if late && err == nil && !r.Duplicate {
-		d.tellLate(ctx, m)
+	if err == nil && !r.Duplicate {
+		d.stored(ctx, m, has)
 	}
 	return Accepted{ID: in.ID, Duplicate: r.Duplicate, Trace: r.Trace}, d.episodes.busy(m.Key, err)
 }
 
-// message makes what is stored of an incoming message, if its sender may talk. late says that the message would have
-// been answered, had it come in time. Files are fetched until a moment.
+// since is what follows once a message is stored: late says that it would have been answered, had it come in time. The
+// message counts for a sender unless hourly is nil.
+type since struct {
+	late   bool
+	hourly *Hourly
+	by     string
+}
+
+// stored does what follows the commit of a message that was not there before.
+func (d *FrontDoor) stored(ctx context.Context, m corebot.Message, s since) {
+	if s.hourly != nil {
+		s.hourly.count(s.by, time.Now())
+	}
+	if s.late {
+		d.tellLate(ctx, m)
+	}
+}
+
+// message makes what is stored of an incoming message, if its sender may talk. Files are fetched until a moment.
 func (d *FrontDoor) message(ctx context.Context, in Incoming, until time.Time) (
-	m corebot.Message, late bool, err error,
+	m corebot.Message, has since, err error,
 ) {
 	if in.Own {
-		return m, false, ErrOwn
+		return m, has, ErrOwn
 	}
 	key, err := d.key(in)
 	if err != nil {
-		return m, false, err
+		return m, has, err
 	}
 	if err := in.validate(); err != nil {
-		return m, false, err
+		return m, has, err
 	}
-	spoken, late := d.reads(&in)
+	spoken, late, counts := d.bounded(&in)
+	if has.late = late; counts {
+		has.hourly, has.by = in.Hourly, in.counted()
+	}
 	m = corebot.Message{
 		ID: in.ID, Direction: corebot.Inbound, Kind: spoken.Kind,
 		Key:        key,
@@ -141,18 +161,18 @@ func (d *FrontDoor) message(ctx context.Context, in Incoming, until time.Time) (
 	}
 	if m.Kind == corebot.KindControl {
 		if !in.Envelope.DeliverAt.IsZero() {
-			return m, false, corebot.WithHint(fmt.Errorf("%w: a command that acts at once has no deliverAt",
+			return m, has, corebot.WithHint(fmt.Errorf("%w: a command that acts at once has no deliverAt",
 				corebot.ErrInvalid), "send it when it is to act")
 		}
 		m.Direction = corebot.Control
 	}
 	if err := d.admit(ctx, m); err != nil {
-		return m, false, err
+		return m, has, err
 	}
 	if err := corebot.CheckID(m.ID); err != nil || in.Tell != "" {
-		return m, late, err
+		return m, has, err
 	}
-	return m, late, d.keep(ctx, in, &m, until)
+	return m, has, d.keep(ctx, in, &m, until)
 }
 
 func (d *FrontDoor) rules(in Incoming) AccountRules {

@@ -1,9 +1,11 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -80,4 +82,81 @@ func (d *FrontDoor) tellLate(ctx context.Context, m corebot.Message) {
 	d.tell(ctx, m, corebot.NoticeLate, fmt.Sprintf("This message was sent more than %v ago, while Corebot did not "+
 		"receive. It is kept as context, and so are others of that time. What still matters can be sent again.",
 		d.opts.MaxAge))
+}
+
+// Hourly counts the messages of each sender that are answered, hour by hour. It ends a loop with a program that hides
+// what it is: what such a program says over Most is kept as context. A message counts behind the commit that stores it,
+// and once: what comes again does not count. A restart forgets. All messages of an account have the same Hourly.
+type Hourly struct {
+	Most int
+
+	mu    sync.Mutex
+	since time.Time
+	said  map[string]int
+}
+
+const mostCounted = 10_000 // senders in an hour; those after them have ten times Most together
+
+// counts is the name under which a sender is counted in this hour, and how many messages the name has.
+func (h *Hourly) counts(sender string, now time.Time) (name string, most int) {
+	if age := now.Sub(h.since); h.said == nil || age >= time.Hour || age < 0 {
+		h.since, h.said = now, map[string]int{}
+	}
+	if _, known := h.said[sender]; !known && len(h.said) >= mostCounted {
+		return "", 10 * h.Most
+	}
+	return sender, h.Most
+}
+
+// full says whether a sender has had all his answers of this hour. first is the message that finds it so.
+func (h *Hourly) full(sender string, now time.Time) (full, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name, most := h.counts(sender, now)
+	n := h.said[name]
+	if first = n == most; first {
+		h.said[name]++
+	}
+	return n >= most, first
+}
+
+// left is how many messages of a sender are still answered in this hour.
+func (h *Hourly) left(sender string, now time.Time) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name, most := h.counts(sender, now)
+	return most - h.said[name]
+}
+
+func (h *Hourly) count(sender string, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	name, _ := h.counts(sender, now)
+	h.said[name]++
+}
+
+// counted is whom a message counts for.
+func (in Incoming) counted() string { return cmp.Or(in.By, in.SenderID, in.Chat) }
+
+// bounded reads a message, and keeps it as context if its sender has had his answers. counts says that the message
+// counts when it is stored.
+func (d *FrontDoor) bounded(in *Incoming) (spoken corebot.Spoken, late, counts bool) {
+	was := *in
+	spoken, late = d.reads(in)
+	if in.Hourly == nil || spoken.Kind == corebot.KindHeard || in.DeleteOf != "" || in.Tell != "" {
+		return spoken, late, false
+	}
+	full, first := in.Hourly.full(in.counted(), time.Now())
+	if !full {
+		return spoken, late, true
+	}
+	if first {
+		d.opts.Log.Warn().Str("channel", in.Channel).Str("account", in.Account).Str("sender", in.counted()).
+			Int("hourly", in.Hourly.Most).
+			Msg("a sender has said more in an hour than is answered; the rest is kept as context")
+	}
+	*in = was
+	in.Bot, in.Interactive = true, false
+	spoken, late = d.reads(in)
+	return spoken, late, false
 }

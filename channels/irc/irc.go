@@ -126,7 +126,7 @@ type Channel struct {
 	settings Settings
 	site     channels.Site
 	pace     pacer
-	hours    hours
+	hourly   channels.Hourly
 
 	mu      sync.Mutex
 	now     *session            // registered; nil: none
@@ -150,7 +150,10 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	if s.User == "" {
 		s.User = s.Nick
 	}
-	return &Channel{settings: s, site: site, pace: newPacer(s.Pace), came: make(chan struct{})}, nil
+	return &Channel{
+		settings: s, site: site, pace: newPacer(s.Pace), came: make(chan struct{}),
+		hourly: channels.Hourly{Most: s.Hourly},
+	}, nil
 }
 
 // slack is how long the server has for an answer.

@@ -40,24 +40,3 @@ func (p *pacer) turn(ctx context.Context) bool {
 	backoff.Sleep(ctx, time.Until(due))
 	return ctx.Err() == nil
 }
-
-// hours counts what senders said, so that no program is answered for ever.
-type hours struct {
-	mu    sync.Mutex
-	since time.Time
-	said  map[string]int
-}
-
-// over says whether a sender has said more in this hour than is answered, and counts.
-func (h *hours) over(sender string, most int, now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if age := now.Sub(h.since); h.said == nil || age >= time.Hour || age < 0 {
-		h.since, h.said = now, map[string]int{}
-	}
-	if len(h.said) >= 10*maxNames && h.said[sender] == 0 { // nobody new has room in this hour
-		sender = ""
-	}
-	h.said[sender]++
-	return sender != "" && h.said[sender] > most || sender == "" && h.said[sender] > 10*most
-}

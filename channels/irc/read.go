@@ -64,7 +64,10 @@ func (c *Channel) reads(s *session, l line) (in channels.Incoming, means bool) {
 	}
 	text, in.Envelope.Mentioned = s.words(text)
 	in.Parts = corebot.TextPart(text)
-	c.tired(&in, l)
+	in.Hourly, in.By = &c.hourly, account
+	if account == "" {
+		in.By = l.source.user + "@" + l.source.host
+	}
 	c.remember(in, account, l)
 	return in, true
 }
@@ -78,21 +81,6 @@ func (c *Channel) remember(in channels.Incoming, account string, l line) {
 	}
 	if in.Envelope.Group {
 		c.askers.is(in.ID, l.source.nick)
-	}
-}
-
-// tired makes a message context only whose sender has said too much in this hour.
-func (c *Channel) tired(in *channels.Incoming, l line) {
-	meant := !in.Bot && (in.Envelope.Mentioned || !in.Envelope.Group)
-	if who := in.SenderID; meant {
-		if who == "" {
-			who = l.source.user + "@" + l.source.host
-		}
-		if c.hours.over(who, c.settings.Hourly, time.Now()) {
-			in.Bot, in.Interactive = true, false
-			c.site.Log.Warn().Str("sender", who).Int("hourly", c.settings.Hourly).
-				Msg("a sender has said more in an hour than is answered; it is kept as context")
-		}
 	}
 }
 

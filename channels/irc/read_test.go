@@ -117,15 +117,30 @@ func TestProgramsAreContextAndAnswerNoProgram(t *testing.T) {
 		{"another Corebot", "", "PRIVMSG", "\x0fcorebot: hello", irctest.Ann, true},
 		{"a person", "", "PRIVMSG", "corebot: hello", irctest.Ann, false},
 		{"a person who talks to others", "", "PRIVMSG", "hello", irctest.Ann, false},
-		{"the second in an hour", "", "PRIVMSG", "corebot: hello", irctest.Ann, false},
-		{"the third in an hour, under another nick", "", "PRIVMSG", "corebot: hello", irctest.Person{
-			Nick: "bob", Account: "ann",
-		}, true},
-		{"another person", "", "PRIVMSG", "corebot: hello", irctest.Person{Nick: "bob"}, false},
 	} {
 		s.Line(c.who, "#room", c.tags, c.command, c.text)
 		if in := r.got(i + 1)[i]; in.Bot != c.bot || in.Interactive == c.bot {
 			t.Errorf("%s came in as %+v", c.about, in)
+		}
+	}
+}
+
+func TestTheAnswersOfAnHourAreCountedForTheAccountOrElseForTheAddress(t *testing.T) {
+	s := platform(t)
+	set := settings(s)
+	set.Hourly = 2
+	r := run(t, s, set)
+	for i, c := range []struct {
+		who irctest.Person
+		by  string
+	}{
+		{irctest.Person{Nick: "ann", Account: "ann"}, "ann"},
+		{irctest.Person{Nick: "bob", Account: "ann"}, "ann"},
+		{irctest.Person{Nick: "bob", Host: "evil.test"}, "~bob@evil.test"},
+	} {
+		s.Line(c.who, "#room", "", "PRIVMSG", "corebot: hello")
+		if in := r.got(i + 1)[i]; in.By != c.by || in.Hourly == nil || in.Hourly.Most != 2 {
+			t.Errorf("%+v counts for %q with %+v", c.who, in.By, in.Hourly)
 		}
 	}
 }

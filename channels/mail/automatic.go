@@ -59,27 +59,6 @@ func word1(value string) string {
 	return strings.TrimSpace(value)
 }
 
-// hourly counts the mails of each correspondent that are to be answered. It ends a loop with a program that hides what
-// it is. A restart forgets.
-type hourly struct {
-	most int
-
-	mu     sync.Mutex
-	since  time.Time
-	counts map[string]int
-}
-
-// full counts a mail, and says whether its correspondent had all of his already. first is the mail that finds it so.
-func (o *hourly) full(chat string, now time.Time) (full, first bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if age := now.Sub(o.since); o.counts == nil || age >= time.Hour || age < 0 {
-		o.counts, o.since = map[string]int{}, now
-	}
-	o.counts[chat]++
-	return o.counts[chat] > o.most, o.counts[chat] == o.most+1
-}
-
 // skipped counts mails that were left out, for one line in the log each hour.
 type skipped struct {
 	mu    sync.Mutex

@@ -112,7 +112,7 @@ type Channel struct {
 	imap     server
 	smtp     server
 	desk     desk
-	hourly   hourly
+	hourly   channels.Hourly
 	skipped  skipped
 	// letters has a place for each letter with files that is in memory: see [Channel.enclose].
 	letters chan struct{}
@@ -147,7 +147,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	c.names = newNames(c.own, s.Password)
 	c.imap, _ = parseServer(s.IMAP)
 	c.smtp, _ = parseServer(s.SMTP)
-	c.hourly.most = s.Hourly
+	c.hourly.Most = s.Hourly
 	c.desk.turn, c.letters = make(chan struct{}, 1), make(chan struct{}, lettersAtOnce)
 	return c, nil
 }

@@ -58,15 +58,7 @@ func (c *Channel) read(got fetched) (in channels.Incoming, is outcome) {
 	}
 	in.Bot = why != ""
 	in.Interactive = in.Interactive && !in.Bot
-	if !in.Bot && in.Envelope.Mentioned {
-		if full, first := c.hourly.full(in.Chat, time.Now()); full {
-			in.Bot, in.Interactive = true, false
-			if first {
-				c.site.Log.Warn().Str("chat", in.Chat).Int("hourly", c.settings.Hourly).
-					Msg("a correspondent has written too many mails in an hour; the others of it are not answered")
-			}
-		}
-	}
+	in.Hourly = &c.hourly
 	c.remember(id, words(h.text("subject")))
 	return in, message
 }

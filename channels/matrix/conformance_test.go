@@ -42,7 +42,9 @@ func openWith(t *testing.T, s *matrixtest.Server, log zerolog.Logger) *matrix.Ch
 
 func openAt(t *testing.T, s *matrixtest.Server, site channels.Site) *matrix.Channel {
 	t.Helper()
-	c, err := matrix.New(matrix.Settings{Homeserver: s.URL(), Token: matrixtest.Token, Poll: 30 * time.Second},
+	c, err := matrix.New(matrix.Settings{
+		Homeserver: s.URL(), Token: matrixtest.Token, Hourly: hourly, Poll: 30 * time.Second,
+	},
 		site)
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,9 @@ func sent(t *testing.T, below, address string) channels.Incoming {
 	})
 	f := httptest.NewServer(front)
 	t.Cleanup(f.Close)
-	c, err := matrix.New(matrix.Settings{Homeserver: f.URL, Token: matrixtest.Token, Poll: 30 * time.Second},
+	c, err := matrix.New(matrix.Settings{
+		Homeserver: f.URL, Token: matrixtest.Token, Hourly: hourly, Poll: 30 * time.Second,
+	},
 		channels.Site{Account: account, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)

@@ -18,13 +18,15 @@ import (
 type Settings struct {
 	Homeserver string        `mapstructure:"homeserver" doc:"the address of the homeserver of the account"`
 	Token      string        `mapstructure:"token" secret:"yes" doc:"an access token of the account"`
+	Hourly     int           `mapstructure:"hourly" min:"1" doc:"how many messages of a sender are answered in an hour"`
 	Poll       time.Duration `mapstructure:"poll" min:"1s" doc:"how long an empty sync is held; at most 5m"`
 }
 
 const (
-	standardPoll = 30 * time.Second
-	maxPoll      = 5 * time.Minute
-	maxToken     = 4096
+	standardPoll   = 30 * time.Second
+	standardHourly = 120
+	maxPoll        = 5 * time.Minute
+	maxToken       = 4096
 )
 
 // Validate refuses settings that cannot work.
@@ -74,7 +76,7 @@ func Network() channels.Network {
 			{Key: "homeserver", Text: "Address of the homeserver", Hint: "Such as https://matrix.example.org."},
 			{Key: "token", Text: "Access token of the account", Hint: "docs/channels.md says how to log in for one."},
 		},
-	}, Settings{Poll: standardPoll}, New)
+	}, Settings{Hourly: standardHourly, Poll: standardPoll}, New)
 }
 
 // Channel is one account.
@@ -82,6 +84,7 @@ type Channel struct {
 	client client
 	poll   time.Duration
 	site   channels.Site
+	hourly channels.Hourly
 
 	mu    sync.Mutex
 	user  self  // zero: the homeserver was not asked yet
@@ -105,7 +108,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 			base: strings.TrimRight(s.Homeserver, "/") + apiPath, token: s.Token,
 			wire: channels.NewWire("the homeserver", "channels.matrix.ACCOUNT.homeserver", s.Token),
 		},
-		poll: s.Poll, site: site,
+		poll: s.Poll, site: site, hourly: channels.Hourly{Most: s.Hourly},
 	}, nil
 }
 

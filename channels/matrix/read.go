@@ -145,6 +145,7 @@ func (r *reading) message(ctx context.Context) (means bool, err error) {
 	c := r.content
 	r.in.Bot = c.Kind == "m.notice" || c.Sent != nil // another Corebot marks what it sends
 	r.in.Interactive = !r.in.Bot
+	r.in.Hourly = &r.c.hourly // a bridge says of nobody that he is a program
 	if answered := c.Relates.answers(); answered != "" {
 		r.in.Envelope.ReplyTo = answered
 		c.Body = withoutQuote(c.Body)

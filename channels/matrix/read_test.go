@@ -17,6 +17,9 @@ import (
 
 const group = "!group:test"
 
+// hourly is that of the account of the tests.
+const hourly = 1000
+
 func mentions(users ...string) map[string]any {
 	return map[string]any{"m.mentions": map[string]any{"user_ids": append([]string{}, users...)}}
 }
@@ -52,6 +55,19 @@ func meaning(in channels.Incoming) meant {
 	return meant{
 		text: in.Text(), thread: in.Thread, replyTo: in.Envelope.ReplyTo, editOf: in.EditOf, deleteOf: in.DeleteOf,
 		group: in.Envelope.Group, mentioned: in.Envelope.Mentioned, bot: in.Bot, unreadable: in.Tell != "",
+	}
+}
+
+// A bridged bot writes m.text as people do: only the number of its answers bounds the talk with it.
+func TestTheDoorCountsTheAnswersOfASender(t *testing.T) {
+	s, door := platform(t), &channeltest.Door{}
+	s.Room(room)
+	begun(t, s, door)
+	say(s, "hello")
+	until(t, "it is there", func() bool { return len(door.Got()) == 1 })
+	got := door.Got()[0]
+	if got.Bot || got.Hourly == nil || got.Hourly.Most != hourly || got.By != "" || got.SenderID == "" {
+		t.Errorf("%+v", got)
 	}
 }
 

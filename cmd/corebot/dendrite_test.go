@@ -221,7 +221,7 @@ func (d *dendrite) request(token, method, path string, body, into any) {
 }
 
 func (d *dendrite) settings() string {
-	return fmt.Sprintf("{homeserver: %q, token: %q, access: open}", "http://"+d.facade, d.token)
+	return fmt.Sprintf("{homeserver: %q, token: %q, hourly: 1000000, access: open}", "http://"+d.facade, d.token)
 }
 
 func (d *dendrite) say(chat int, text string) {

@@ -159,7 +159,7 @@ func openMatrix(t *testing.T, chats int) networkPlatform {
 }
 
 func (p *matrixPlatform) settings() string {
-	return fmt.Sprintf("{homeserver: %q, token: %q, access: open}", p.URL(), matrixtest.Token)
+	return fmt.Sprintf("{homeserver: %q, token: %q, hourly: 1000000, access: open}", p.URL(), matrixtest.Token)
 }
 
 func (p *matrixPlatform) say(chat int, text string) {
