@@ -67,6 +67,12 @@ func (s server) dial(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
+// untrusted is the error of a STARTTLS that the server took and that went wrong.
+func (s server) untrusted(err error, key string) error {
+	err = fmt.Errorf("begin TLS with %s: %w", s.addr, err)
+	return corebot.WithHint(err, channels.TLSHint(err, "look at the network, and at channels.mail.ACCOUNT."+key))
+}
+
 // mailbox is a connection to the IMAP server.
 type mailbox struct {
 	*imapclient.Client
@@ -124,8 +130,11 @@ func (c *Channel) secured(conn net.Conn, options *imapclient.Options) (*imapclie
 		return client, nil
 	}
 	client, err := imapclient.NewStartTLS(conn, options)
-	if err != nil {
+	if no := (*imap.Error)(nil); errors.As(err, &no) {
 		return nil, fmt.Errorf("%w: %s: %w", unsafe, c.imap.addr, err)
+	}
+	if err != nil {
+		return nil, c.imap.untrusted(err, "imap")
 	}
 	return client, nil
 }

@@ -5,6 +5,14 @@ import "time"
 // A copy that never comes costs the tests this long, once for each mail that is looked for.
 func init() { arrives, firstWait = 1500*time.Millisecond, 10*time.Millisecond }
 
+// Secure has a channel treat its servers as servers elsewhere, with TLS from the first byte or by STARTTLS: a server of
+// the tests is on this machine, where TLS is not required, and has not the ports that begin with TLS.
+func (c *Channel) Secure(implicit bool) {
+	for _, s := range []*server{&c.imap, &c.smtp} {
+		s.loopback, s.implicit = false, implicit
+	}
+}
+
 // Arrives is how long the tests wait for a copy.
 func Arrives() time.Duration { return arrives }
 

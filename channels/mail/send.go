@@ -125,7 +125,7 @@ func (c *Channel) logIn(out *smtp.Client) error {
 			return fmt.Errorf("%w: %s", unsafe, c.smtp.addr)
 		}
 		if err := out.StartTLS(c.smtp.tls()); err != nil {
-			return fmt.Errorf("begin TLS with %s: %w", c.smtp.addr, err)
+			return c.smtp.untrusted(err, "smtp")
 		}
 	}
 	err := out.Auth(login{c.settings.User, c.settings.Password})

@@ -4,6 +4,7 @@ package mailtest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -43,6 +44,8 @@ type Server struct {
 	conns    map[*conn]struct{}
 	imapAddr string
 	smtpAddr string
+	tls      *tls.Config // nil: none is offered
+	implicit bool        // TLS begins with each connection
 	stop     func()
 }
 
@@ -57,9 +60,12 @@ type Mail struct {
 	Raw []byte
 }
 
-// New starts a server.
-func New() *Server {
-	s := &Server{user: newUser(), conns: map[*conn]struct{}{}}
+// New starts a server that offers no TLS.
+func New() *Server { return NewTLS(nil, false) }
+
+// NewTLS starts a server with TLS from the first byte, or by STARTTLS. It takes no password without TLS.
+func NewTLS(config *tls.Config, implicit bool) *Server {
+	s := &Server{user: newUser(), conns: map[*conn]struct{}{}, tls: config, implicit: implicit}
 	s.start("127.0.0.1:0", "127.0.0.1:0")
 	return s
 }
@@ -93,12 +99,13 @@ func (s *Server) start(imapAddr, smtpAddr string) {
 			imap.CapIMAP4rev1: {}, imap.CapIMAP4rev2: {}, imap.CapSpecialUse: {},
 			imap.CapMove: {},
 		},
-		InsecureAuth: true, Logger: quiet{},
+		InsecureAuth: s.tls == nil, TLSConfig: s.tls, Logger: quiet{},
 	})
 	outServer := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
 		return &session{server: s, line: c.Conn()}, nil
 	}))
-	outServer.Domain, outServer.AllowInsecureAuth, outServer.ErrorLog = "corebot.test", true, quiet{}
+	outServer.Domain, outServer.AllowInsecureAuth, outServer.ErrorLog = "corebot.test", s.tls == nil, quiet{}
+	outServer.TLSConfig = s.tls
 	go func() { _ = boxServer.Serve(boxes) }()
 	go func() { _ = outServer.Serve(outs) }()
 	s.stop = func() {
@@ -181,6 +188,9 @@ func (s *Server) listen(addr string) net.Listener {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		l, err := net.Listen("tcp", addr)
 		if err == nil {
+			if s.implicit {
+				return tls.NewListener(listener{l, s}, s.tls)
+			}
 			return listener{l, s}
 		}
 		if time.Since(began) > 10*time.Second {
