@@ -169,8 +169,12 @@ func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, do
 	}
 	x.mu.Unlock()
 	d, err := x.of(ctx, o.Key)
-	if err != nil {
-		return "", func() {}, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: err}
+	switch {
+	case ctx.Err() != nil:
+		return "", func() {}, err
+	case err != nil: // a damaged table holds up no reply
+		x.log.Error().Err(err).Str("chat", o.Key.String()).Msg("a message is sent without a look at drafts")
+		return "", func() {}, nil
 	}
 	done = func() { x.release(d) }
 	switch {
@@ -188,7 +192,9 @@ func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, do
 	taken := d.Draft
 	taken.Reply = o.ID
 	if err := x.store.Put(ctx, taken); err != nil {
-		return "", done, &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: err}
+		x.log.Error().Err(err).Str("chat", o.Key.String()).Msg("a reply is sent below its draft, which is erased")
+		x.erase(ctx, e, d)
+		return "", done, nil
 	}
 	d.Draft = taken
 	return d.Shown, done, nil

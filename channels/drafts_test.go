@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,8 @@ type editor struct {
 	every time.Duration
 	fails func(n int) error // of the nth edit; nil: none does
 	takes time.Duration     // of an edit
+
+	broken atomic.Value // what fails of the store of drafts: all or put
 
 	shown  []string // the messages of the chat, in order
 	ids    []string
@@ -87,6 +90,26 @@ func (p *editor) Erase(_ context.Context, _ corebot.Key, id string) error {
 
 func (p *editor) DraftEvery(corebot.Key) time.Duration { return p.every }
 
+// damaged is a store of drafts that fails in what it is told to.
+type damaged struct {
+	*storage.Drafts
+	broken *atomic.Value
+}
+
+func (f *damaged) All(ctx context.Context) ([]corebot.Draft, error) {
+	if f.broken.Load() == "all" {
+		return nil, errors.New("the page is damaged")
+	}
+	return f.Drafts.All(ctx)
+}
+
+func (f *damaged) Put(ctx context.Context, d corebot.Draft) error {
+	if f.broken.Load() == "put" {
+		return errors.New("the page is damaged")
+	}
+	return f.Drafts.Put(ctx, d)
+}
+
 // streaming is a Corebot that shows answers while they grow. Its turns are events.
 type streaming struct {
 	*outbox
@@ -100,7 +123,7 @@ func stream(t *testing.T, dir string, p *editor) *streaming {
 	t.Helper()
 	s := &streaming{outbox: newOutbox(t, dir, ""), editor: p, hub: new(live.Hub)}
 	s.drafts = storage.NewDrafts(s.DB)
-	s.Stream(s.drafts)
+	s.Stream(&damaged{s.drafts, &p.broken})
 	supervisor, err := channels.NewSupervisor(s.Door, s.Outbox, zerolog.Nop(),
 		channels.Entry{Account: channels.Account{Kind: apptest.Channel}, Channel: p})
 	if err != nil {
@@ -491,6 +514,28 @@ func TestAChatThatThePlatformHasClosedSeesNoDraft(t *testing.T) {
 		s.shows(t, "hello")
 		s.stop()
 	})
+}
+
+func TestADamagedTableOfDraftsHoldsUpNoReply(t *testing.T) {
+	for _, what := range []string{"all", "put"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &editor{platform: &platform{}, every: time.Second}
+			if what == "all" {
+				p.broken.Store(what)
+			}
+			s := stream(t, "", p)
+			s.turn(live.TurnStarted, "")
+			s.grow("a", "b", "c")
+			p.broken.Store(what)
+			s.turn(live.TurnEnded, "answered")
+			s.say(t, corebot.KindReply, "r1", "m1", "abc")
+			s.shows(t, "abc")
+			if n := s.life(t, "r1").Attempts; n != 1 {
+				t.Errorf("%s: there were %d attempts", what, n)
+			}
+			s.stop()
+		})
+	}
 }
 
 func TestTasksAndChatsWithoutDraftsSeeOnlyTheirReplies(t *testing.T) {
