@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/linediff"
 	"github.com/corebot/corebot/internal/sorted"
 )
@@ -82,13 +83,16 @@ func Install(dir, staging string, p Pack, now time.Time) error {
 		if err := write(filepath.Join(fresh, filepath.FromSlash(f.Path)), f.Data); err != nil {
 			return fmt.Errorf("write the skill %s: %w", p.Name, err)
 		}
+		fault.Point("skill", "file")
 	}
 	if err := syncDirs(fresh); err != nil {
 		return err
 	}
+	fault.Point("skill", "before")
 	if err := exchange(fresh, filepath.Join(dir, p.Name)); err != nil {
 		return fmt.Errorf("put the skill %s in its place: %w", p.Name, err)
 	}
+	fault.Point("skill", "after")
 	return syncDir(dir)
 }
 
