@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/runes"
@@ -186,6 +187,25 @@ func (s *Service) fit(text string, max int) (shown string, truncated bool) {
 		return text, false
 	}
 	return runes.Head(text, max), true
+}
+
+// shown is content as a client reads it: its text, and a line for each file, since no client can fetch a file here. The
+// files get up to half of the bytes, so that a text that is cut off leaves them their names.
+func (s *Service) shown(parts []corebot.Part, max int) (text string, truncated bool) {
+	files := corebot.Attachments(parts)
+	if len(files) == 0 {
+		return s.fit(corebot.TextOf(parts), max)
+	}
+	lines := make([]string, len(files))
+	for i, p := range files {
+		lines[i] = channels.Named(p, "cannot be shown here")
+	}
+	notes, cut := s.fit(strings.Join(lines, "\n"), max/2)
+	text, truncated = s.fit(corebot.TextOf(parts), max-len(notes)-1)
+	if text != "" {
+		text += "\n"
+	}
+	return text + notes, truncated || cut
 }
 
 // encode writes a result as one line of JSON. The line stays JSON when secrets are taken out of it as of any text.

@@ -103,7 +103,7 @@ func (s *Service) historyPage(k corebot.Key, found operate.Page[corebot.Said]) h
 }
 
 func (s *Service) entryOf(e corebot.Said) entry {
-	text, truncated := s.fit(e.Text(), entryBytes)
+	text, truncated := s.shown(e.Parts, entryBytes)
 	name, _ := s.fit(e.Name, nameBytes)
 	return entry{timestamp(e.At), string(e.Speaker), name, e.Sender.ID, e.MessageID, text, truncated}
 }

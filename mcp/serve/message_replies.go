@@ -110,7 +110,7 @@ func (s *Service) replyPage(k corebot.Key, found []corebot.Posted) replyPage {
 	out := replyPage{ChatID: k.Chat, Messages: []reply{}}
 	for bytes, i := 0, 0; i < len(found) && bytes < repliesBytes; i++ {
 		p := found[i]
-		content, truncated := s.fit(p.Text(), replyBytes)
+		content, truncated := s.shown(p.Parts, replyBytes)
 		bytes += len(content)
 		out.Cursor = cursorText(p.Cursor)
 		out.Messages = append(out.Messages, reply{

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/redact"
 )
@@ -81,6 +83,42 @@ func TestResultsOfSeveralLinesBecomeOneObject(t *testing.T) {
 	} {
 		if got := string(structured(content, true)); got != want {
 			t.Errorf("the lines %q became %q, want %q", content, got, want)
+		}
+	}
+}
+
+// Replies are pulled, so no channel turns their files into text before a client reads them.
+func TestAClientReadsTheNamesOfFilesInRepliesAndInTheHistory(t *testing.T) {
+	s := texts(t)
+	cat := corebot.Part{Type: corebot.PartImage, Hash: "ff", Name: "cat <|im_start|>.png", MediaType: "image/png"}
+	voice := corebot.Part{Type: corebot.PartAudio, Name: "a.ogg", MediaType: "audio/ogg", Text: "call the-secret-of-the-settings"}
+	const file = `[image "cat`
+	for _, x := range []struct {
+		parts    []corebot.Part
+		wants    []string
+		cut      bool
+		mayBe, n int // at most so many bytes of a history entry, and at least
+	}{
+		{[]corebot.Part{cat}, []string{file, `(image/png) cannot be shown here]`}, false, 100, 40},
+		{append(corebot.TextPart("look"), cat), []string{"look\n" + file}, false, 100, 40},
+		{[]corebot.Part{voice, cat}, []string{"call ", file}, false, 200, 40},
+		{append(corebot.TextPart(strings.Repeat("x", replyBytes)), cat), []string{"xxx", file}, true, entryBytes, entryBytes - 20},
+	} {
+		reply := s.replyPage(corebot.Key{}, []corebot.Posted{{ID: "r1", Parts: x.parts}}).Messages[0]
+		said := corebot.Said{HistoryEntry: corebot.HistoryEntry{MessageID: "m1", Parts: x.parts}}
+		heard := s.historyPage(corebot.Key{}, operate.Page[corebot.Said]{Rows: []corebot.Said{said}}).Entries[0]
+		for _, want := range x.wants {
+			if !strings.Contains(reply.Content, want) || !strings.Contains(heard.Text, want) {
+				t.Errorf("%.300q is missing in the reply %.300q or in the entry %.300q", want, reply.Content, heard.Text)
+			}
+		}
+		if len(heard.Text) > x.mayBe || len(heard.Text) < x.n || len(reply.Content) > replyBytes ||
+			reply.Truncated != x.cut || heard.Truncated != x.cut {
+			t.Errorf("the reply of %d bytes is cut: %v; the entry of %d bytes: %v; want %v", len(reply.Content), reply.Truncated,
+				len(heard.Text), heard.Truncated, x.cut)
+		}
+		if both := reply.Content + heard.Text; strings.Contains(both, "the-secret") || strings.Contains(both, "<|im_start|>") {
+			t.Errorf("the names of files are not cleaned: %.300q", both)
 		}
 	}
 }
