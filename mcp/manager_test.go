@@ -61,22 +61,30 @@ func TestOnlyWhatTheSettingsAndTheEntryAllowIsOffered(t *testing.T) {
 		tools   []string
 		entry   map[string]any
 		want    string
+		agent   []string // the servers that the agent's own list names; all, if it is left out
 	}{
-		{"everything", []string{"*"}, []string{"*"}, entry("good"), "mcp__one__do"},
-		{"no server", nil, []string{"*"}, entry("good"), ""},
-		{"another server", []string{"on", "two*"}, []string{"*"}, entry("good"), ""},
-		{"no tool", []string{"*"}, nil, entry("good"), ""},
-		{"a tool by its whole name", []string{"o*"}, []string{"mcp__one__do"}, entry("good"), "mcp__one__do"},
-		{"a tool with its server", []string{"one"}, []string{"one/d*"}, entry("good"), "mcp__one__do"},
-		{"a tool of any server", []string{"one"}, []string{"do"}, entry("good"), "mcp__one__do"},
-		{"another tool", []string{"one"}, []string{"d", "two/do", "mcp__two__*"}, entry("good"), ""},
-		{"not by the entry", []string{"*"}, []string{"*"}, entry("good", "allowTools", []string{"x*"}), ""},
+		{"everything", []string{"*"}, []string{"*"}, entry("good"), "mcp__one__do", nil},
+		{"no server", nil, []string{"*"}, entry("good"), "", nil},
+		{"another server", []string{"on", "two*"}, []string{"*"}, entry("good"), "", nil},
+		{"no tool", []string{"*"}, nil, entry("good"), "", nil},
+		{"a tool by its whole name", []string{"o*"}, []string{"mcp__one__do"}, entry("good"), "mcp__one__do", nil},
+		{"a tool with its server", []string{"one"}, []string{"one/d*"}, entry("good"), "mcp__one__do", nil},
+		{"a tool of any server", []string{"one"}, []string{"do"}, entry("good"), "mcp__one__do", nil},
+		{"another tool", []string{"one"}, []string{"d", "two/do", "mcp__two__*"}, entry("good"), "", nil},
+		{"not by the entry", []string{"*"}, []string{"*"}, entry("good", "allowTools", []string{"x*"}), "", nil},
 		{"denied by the entry", []string{"*"}, []string{"*"}, entry("good", "allowTools", []string{"*"}, "denyTools",
-			[]string{"do"}), ""},
-		{"disabled", []string{"*"}, []string{"*"}, entry("good", "disabled", true), ""},
+			[]string{"do"}), "", nil},
+		{"disabled", []string{"*"}, []string{"*"}, entry("good", "disabled", true), "", nil},
+		{"the agent has it", []string{"*"}, []string{"*"}, entry("good"), "mcp__one__do", []string{"two", "o*"}},
+		{"the agent has another", []string{"*"}, []string{"*"}, entry("good"), "", []string{"two", "on"}},
+		{"the agent has none", []string{"*"}, []string{"*"}, entry("good"), "", []string{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, mcp.Options{AllowedServers: c.servers, AgentServers: []string{"*"}, AllowedTools: c.tools},
+			own := c.agent
+			if own == nil {
+				own = []string{"*"}
+			}
+			r := newRig(t, mcp.Options{AllowedServers: c.servers, AgentServers: own, AllowedTools: c.tools},
 				servers{"one": c.entry})
 			if got := r.offered(); got != c.want {
 				t.Errorf("offered %q, want %q", got, c.want)

@@ -129,6 +129,35 @@ func TestEveryKindOfCapHolds(t *testing.T) {
 	}
 }
 
+func TestTheCapOfAnAgentIsForThatAgent(t *testing.T) {
+	one := corebot.Cap{Tokens: 1}
+	for name, c := range map[string]struct {
+		agents   map[string]corebot.Cap
+		answered []string
+	}{
+		"its own":     {map[string]corebot.Cap{corebot.DefaultAgent: one}, []string{"1"}},
+		"another's":   {map[string]corebot.Cap{"helper": one}, []string{"1", "2"}},
+		"none at all": {nil, []string{"1", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &spender{}
+				k := apptest.New(t, apptest.Options{
+					Brain: s, Router: router.Options{Spending: router.Spending{Agents: c.agents}},
+				}).Start()
+				k.SayAs("ann", "a", "1", "hello")
+				pass(2 * time.Second)
+				k.SayAs("bob", "b", "2", "hello")
+				pass(2 * time.Second)
+				s.wantAnswered(t, c.answered...)
+				if l := k.Life("2"); len(c.answered) == 1 && l.State != "deferred: agent budget" {
+					t.Errorf("the message over the cap is %q", l.State)
+				}
+			})
+		})
+	}
+}
+
 func TestARunThatHasBegunGoesOnOverTheCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

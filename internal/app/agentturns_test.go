@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http/httptest"
@@ -16,8 +17,8 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
-// A whole Corebot with two agents: the turns of each carry the key of its own provider.
-func TestTheTurnsOfTwoAgentsCarryTwoKeys(t *testing.T) {
+// A whole Corebot with two agents: the turns of each carry the key of its own provider, and answer in its own voice.
+func TestTheTurnsOfTwoAgentsCarryTheirOwnKeysAndVoices(t *testing.T) {
 	home, server := t.TempDir(), llmtest.New(llmtest.Always(llmtest.Text("fine")))
 	web := httptest.NewServer(server)
 	defer web.Close()
@@ -41,13 +42,15 @@ func TestTheTurnsOfTwoAgentsCarryTwoKeys(t *testing.T) {
 	c.Home, c.Observability.Enabled = home, false
 	var providers []config.Provider
 	var entries []config.AgentEntry
+	thinks, temperatures := map[string]string{"main": "medium"}, map[string]config.Number{"helper": "0.25"}
 	for _, id := range agents {
 		providers = append(providers, config.Provider{
 			Name: "of-" + id, Kind: "anthropic", BaseURL: web.URL + "/v1", Models: []string{"model-of-" + id},
 			APIKey: config.NewSecret("key-of-" + id),
 		})
 		entries = append(entries, config.AgentEntry{
-			ID: id, Providers: config.NewList("of-" + id), Tools: config.AgentTools{Allow: config.NewList("*")},
+			ID: id, Temperature: temperatures[id], Think: thinks[id],
+			Providers: config.NewList("of-" + id), Tools: config.AgentTools{Allow: config.NewList("*")},
 		})
 	}
 	c.LLM.Providers, c.Agents = config.NewProviders(providers...), config.NewEntries(entries...)
@@ -71,5 +74,11 @@ func TestTheTurnsOfTwoAgentsCarryTwoKeys(t *testing.T) {
 	}
 	if len(keys) != 2 || keys["model-of-main"] != "key-of-main" || keys["model-of-helper"] != "key-of-helper" {
 		t.Errorf("the models were asked with the keys %q", keys)
+	}
+	for _, r := range server.Requests() {
+		thinks, cool := bytes.Contains(r.Body, []byte(`"thinking":{`)), bytes.Contains(r.Body, []byte(`"temperature":0.25`))
+		if isMain := r.Model == "model-of-main"; thinks != isMain || cool == isMain {
+			t.Errorf("%s was asked with thinking: %v, with the temperature: %v", r.Model, thinks, cool)
+		}
 	}
 }
