@@ -1,13 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/corebot/corebot/internal/fault"
 	"github.com/corebot/corebot/internal/outside"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/strictjson"
 	"github.com/corebot/corebot/internal/terms"
 )
 
@@ -200,12 +198,7 @@ func parseFacts(text string) []foundFact {
 	var answer struct {
 		Facts []foundFact `json:"facts"`
 	}
-	d := json.NewDecoder(bytes.NewReader([]byte(text)))
-	d.DisallowUnknownFields()
-	if d.Decode(&answer) != nil {
-		return nil
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if strictjson.Decode([]byte(text), 3, strictjson.Rules{HalfCharacters: true}, &answer) != nil {
 		return nil
 	}
 	return answer.Facts[:min(len(answer.Facts), maxLearned)]

@@ -117,6 +117,8 @@ func TestAnAnswerThatCannotBeUsedLosesNothing(t *testing.T) {
 		"half of it":                 apptest.Text(annsFact[:40]),
 		"trailing text":              apptest.Text(annsFact + " That is all."),
 		"a field more":               apptest.Text(strings.Replace(annsFact, `"one"`, `"scope":"agent","one"`, 1)),
+		"a field twice":              apptest.Text(strings.Replace(annsFact, `"one"`, `"one":false,"one"`, 1)),
+		"a field with a capital":     apptest.Text(strings.Replace(annsFact, `"one"`, `"One"`, 1)),
 		"a list":                     apptest.Text("[" + annsFact + "]"),
 		"no such message":            apptest.Text(fact("99", "speaker", "lives in", "Malmö")),
 		"a message before the first": apptest.Text(fact("0", "speaker", "lives in", "Malmö")),

@@ -175,7 +175,7 @@ func (s *Tokens) Revoke(ctx context.Context, name string) (token corebot.Token, 
 }
 
 func (s *Tokens) noteTx(t *tx, event string, token corebot.Token) error {
-	return changeTx(t, s.by, event, corebot.Key{Channel: "api"},
+	return changeTx(t, s.by, event, corebot.Key{Channel: corebot.APIChannel},
 		map[string]any{
 			"token": token.ID, "name": token.Name, "scopes": token.Scopes, "sender": token.Sender, "chats": token.Chats,
 		})

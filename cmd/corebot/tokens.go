@@ -43,7 +43,7 @@ is said there. The principal is of the channel api. It gets its role as every ot
 			n := operate.NewToken{Name: args[0], Days: days, Chats: chats}
 			if as != "" {
 				p, err := corebot.ParsePrincipal(as)
-				if err != nil || p.Channel != corebot.APIChannel || p.Account != "" {
+				if err != nil || p != (corebot.Token{Sender: p.ID}).SendsAs() {
 					return usage(cmd, fmt.Errorf("--as %q: want a principal of the API, such as api::grafana", as))
 				}
 				n.Sender = p.ID

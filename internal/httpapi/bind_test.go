@@ -64,3 +64,34 @@ func TestEveryRouteIsDescribedAndNamesItsOwnPath(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A proxy or a log in front of Corebot may read the other of two names.
+func TestABodyWithADoubledOrMisspeltNameIsRefused(t *testing.T) {
+	in := struct {
+		Body struct {
+			Content string `json:"content"`
+		} `body:""`
+	}{}
+	for body, want := range map[string]string{
+		`{"content":"a"}`:                                  "",
+		`{"content":"a","content":"b"}`:                    "stands there twice",
+		`{"content":"a","c\u006fntent":"b"}`:               "stands there twice",
+		`{"content":"a","Content":"b"}`:                    "spelt",
+		`{"CONTENT":"a"}`:                                  "spelt",
+		`{"content":"\ud800"}`:                             "half a character",
+		`{"content":"a"} {}`:                               "goes on behind its JSON",
+		`{"content":"a","more":1}`:                         "more",
+		"{\"content\":\"a\xff\"}":                          "UTF-8",
+		`{"content":` + strings.Repeat("[", 200_000) + `}`: "nested deeper",
+	} {
+		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		err := (&call{request: req, writer: httptest.NewRecorder()}).bind(reflect.ValueOf(&in).Elem())
+		switch {
+		case want == "" && (err != nil || in.Body.Content != "a"):
+			t.Errorf("%s: %v", body, err)
+		case want != "" && (!errors.Is(err, errMalformed) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%.60s: %v; want %q", body, err, want)
+		}
+	}
+}

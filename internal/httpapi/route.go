@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"encoding"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 // route is one path and method of the API.
@@ -189,17 +189,18 @@ func (c *call) body(into any) error {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return malformed("send Content-Type: application/json", "the body is not said to be JSON")
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(c.writer, r.Body, maxBodyBytes))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	if err == nil {
-		if _, more := dec.Token(); !errors.Is(more, io.EOF) {
-			return malformed("send one object", "the body goes on behind its JSON")
-		}
-		return nil
-	}
+	text, err := io.ReadAll(http.MaxBytesReader(c.writer, r.Body, maxBodyBytes))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return fmt.Errorf("the body: %w: the limit is %d bytes", corebot.ErrTooLarge, maxBodyBytes)
+	}
+	if err == nil {
+		err = strictjson.Decode(text, maxBodyLevels, strictjson.Rules{}, into)
+	}
+	if err == nil {
+		return nil
+	}
+	if bad := (*strictjson.Error)(nil); errors.As(err, &bad) && bad.What == strictjson.Trailing {
+		return malformed("send one object", "the body goes on behind its JSON")
 	}
 	return malformed("GET "+documentPath+" has the schema of the body", "the body: %v", err)
 }

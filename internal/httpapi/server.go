@@ -24,6 +24,7 @@ import (
 const (
 	maxConnections = 1024
 	maxBodyBytes   = 1 << 20
+	maxBodyLevels  = 100
 	requestTime    = 30 * time.Second
 )
 

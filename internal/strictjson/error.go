@@ -14,13 +14,14 @@ const (
 	HalfCharacter             // a \u escape is half a character
 	Doubled                   // an object has one name twice
 	Deep                      // it is nested too deep
+	Misspelt                  // a name is that of no field as it is spelt
 )
 
 // Error says what is wrong with a document, and where.
 type Error struct {
 	What What
 	At   int    // the byte at which the word begins that cannot be taken
-	Name string // the name that stands there twice
+	Name string // the name that stands there twice, or is misspelt
 	err  error
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/corebot/corebot/internal/strictjson"
@@ -65,6 +66,54 @@ func TestADocumentIsTakenOrRefusedWithWhatIsWrongAndWhere(t *testing.T) {
 		}
 		if got, bad := what(lax); got != c.lax {
 			t.Errorf("%.40q, with everything: got %d, %+v; want %d", c.data, got, bad, c.lax)
+		}
+	}
+}
+
+func TestANameIsReadIntoTheFieldThatIsSpeltLikeIt(t *testing.T) {
+	type inner struct {
+		Deep string `json:"deep"`
+	}
+	type base struct {
+		Kept int `json:"kept"`
+	}
+	type outer struct {
+		base
+		Plain string
+		Name  string            `json:"name,omitempty"`
+		Skip  string            `json:"-"`
+		One   *inner            `json:"one"`
+		Many  []inner           `json:"many"`
+		Map   map[string]inner  `json:"map"`
+		Any   json.RawMessage   `json:"any"`
+		When  time.Time         `json:"when"`
+		Texts map[string]string `json:"texts"`
+	}
+	for data, misspelt := range map[string]string{
+		`{"kept":1,"Plain":"x","name":"n","one":{"deep":"d"},"many":[{"deep":"d"},null],"map":{"DEEP":{"deep":"d"}},` +
+			`"any":{"DEEP":[1]},"when":"2026-12-24T18:00:00Z","texts":{"Name":"x"}}`: "",
+		`{"one":null}`:              "",
+		`{"NAME":"n"}`:              "NAME",
+		`{"plain":"x"}`:             "plain",
+		`{"Kept":1}`:                "Kept",
+		`{"one":{"Deep":"d"}}`:      "Deep",
+		`{"many":[{},{"Deep":""}]}`: "Deep",
+		`{"map":{"a":{"deeP":""}}}`: "deeP",
+		`{"name":"n","Name":"m"}`:   "Name",
+	} {
+		var o outer
+		err := strictjson.Decode([]byte(data), 4, strictjson.Rules{}, &o)
+		bad := (*strictjson.Error)(nil)
+		switch {
+		case misspelt == "" && err != nil:
+			t.Errorf("%s: %v", data, err)
+		case misspelt != "" && (!errors.As(err, &bad) || bad.What != strictjson.Misspelt || bad.Name != misspelt):
+			t.Errorf("%s: %v; want %s to be misspelt", data, err, misspelt)
+		}
+	}
+	for _, data := range []string{`{"name":"a","name":"b"}`, `{"any":[[[[1]]]]}`, `{"other":1}`, `{"name":1}`, `{} {}`, `[]`} {
+		if err := strictjson.Decode([]byte(data), 4, strictjson.Rules{}, new(outer)); err == nil {
+			t.Errorf("%s is read", data)
 		}
 	}
 }

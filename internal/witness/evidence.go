@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 // Evidence is the first line of an exported audit trail: it says what follows. The published heads follow, one a line,
@@ -165,14 +165,10 @@ func cutOff(in *bufio.Scanner, what string, n int64) error {
 	return errors.Join(fmt.Errorf("%w: the evidence is cut off before %s %d", corebot.ErrInvalid, what, n), in.Err())
 }
 
+// maxLevels is more than any event has.
+const maxLevels = 10_000
+
+// strictly reads what somebody signed: all who read it must see the same in it.
 func strictly(text []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the object")
-	}
-	return nil
+	return strictjson.Decode(text, maxLevels, strictjson.Rules{}, into)
 }

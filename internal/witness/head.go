@@ -61,13 +61,8 @@ func (l Line) Head() corebot.PublishedHead {
 
 // Parse reads a line and checks its signature with one of the keys.
 func Parse(text []byte, keys Keys) (l Line, err error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
+	if err := strictly(text, &l); err != nil {
 		return l, fmt.Errorf("%w: it is no published head: %v", corebot.ErrInvalid, err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return l, fmt.Errorf("%w: something follows the published head", corebot.ErrInvalid)
 	}
 	if l.Version != version {
 		return l, fmt.Errorf("%w: a published head of version %d, and not %d", corebot.ErrInvalid, l.Version, version)

@@ -175,6 +175,8 @@ func TestALineThatWasChangedOrCutSaysNothingAndHidesNone(t *testing.T) {
 		"a time":         {strings.Replace(second, `"at":"2`, `"at":"3`, 1), 2, 1, false},
 		"a database":     {strings.Replace(second, `"db"`, `"dc"`, 1), 2, 1, false},
 		"a second field": {strings.Replace(second, `"event":2`, `"event":2,"event":3`, 1), 2, 1, false},
+		"a first field":  {strings.Replace(second, `"event":2`, `"event":3,"event":2`, 1), 2, 1, false},
+		"other capitals": {strings.Replace(second, `"event":2`, `"Event":2`, 1), 2, 1, false},
 		"a field":        {strings.Replace(second, `"event":2`, `"event":2,"more":3`, 1), 2, 1, false},
 		"the middle":     {second[:40] + "\n", 2, 1, false},
 		"no end":         {second[:40], 1, 1, false}, // the third line follows at once
@@ -318,6 +320,17 @@ func TestEvidenceIsCheckedWithoutAHome(t *testing.T) {
 	}
 	if c, err := Check(bytes.NewReader(unsigned), nil); err != nil || c.Proven != 0 || c.Heads != 0 {
 		t.Errorf("without a key and without a head it proves %+v: %v", c, err)
+	}
+	for name, other := range map[string][2]string{ // the checker would read the second; another reader might not
+		"a doubled field of the head of the file": {`"past":2`, `"past":3,"past":2`},
+		"a doubled field of a published head":     {`"event":4`, `"event":5,"event":4`},
+		"a doubled field of an event":             {`"tool":`, `"tool":"other","tool":`},
+		"a field with other capitals":             {`"tool":`, `"Tool":`},
+	} {
+		doubled := bytes.Replace(whole, []byte(other[0]), []byte(other[1]), 1)
+		if c, err := Check(bytes.NewReader(doubled), nil); err == nil || bytes.Equal(doubled, whole) {
+			t.Errorf("with %s it proves %+v", name, c)
+		}
 	}
 	forged := &trail{records: slices.Clone(of.records[:5])}
 	forged.add(4)
