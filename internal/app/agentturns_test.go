@@ -76,7 +76,8 @@ func TestTheTurnsOfTwoAgentsCarryTheirOwnKeysAndVoices(t *testing.T) {
 		t.Errorf("the models were asked with the keys %q", keys)
 	}
 	for _, r := range server.Requests() {
-		thinks, cool := bytes.Contains(r.Body, []byte(`"thinking":{`)), bytes.Contains(r.Body, []byte(`"temperature":0.25`))
+		thinks := bytes.Contains(r.Body, []byte(`"thinking":{`))
+		cool := bytes.Contains(r.Body, []byte(`"temperature":0.25`))
 		if isMain := r.Model == "model-of-main"; thinks != isMain || cool == isMain {
 			t.Errorf("%s was asked with thinking: %v, with the temperature: %v", r.Model, thinks, cool)
 		}

@@ -7,7 +7,8 @@
 //   - has no object with a name twice, however the name is spelt;
 //   - has no value that is nested deeper than its caller takes.
 //
-// Names are told apart by case, also where [Decode] reads them into the fields of a struct. Time and memory are linear in the data. Data nested deeper than 10,000 levels is
+// Names are told apart by case, also where [Decode] reads them into the fields of a struct.
+// Time and memory are linear in the data. Data nested deeper than 10,000 levels is
 // refused under all rules, which is the library's limit.
 //
 // It is the one place that reads JSON word by word. Corebot reads its own JSON with encoding/json.

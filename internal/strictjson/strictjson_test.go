@@ -111,7 +111,9 @@ func TestANameIsReadIntoTheFieldThatIsSpeltLikeIt(t *testing.T) {
 			t.Errorf("%s: %v; want %s to be misspelt", data, err, misspelt)
 		}
 	}
-	for _, data := range []string{`{"name":"a","name":"b"}`, `{"any":[[[[1]]]]}`, `{"other":1}`, `{"name":1}`, `{} {}`, `[]`} {
+	for _, data := range []string{
+		`{"name":"a","name":"b"}`, `{"any":[[[[1]]]]}`, `{"other":1}`, `{"name":1}`, `{} {}`, `[]`,
+	} {
 		if err := strictjson.Decode([]byte(data), 4, strictjson.Rules{}, new(outer)); err == nil {
 			t.Errorf("%s is read", data)
 		}

@@ -91,7 +91,8 @@ func TestResultsOfSeveralLinesBecomeOneObject(t *testing.T) {
 func TestAClientReadsTheNamesOfFilesInRepliesAndInTheHistory(t *testing.T) {
 	s := texts(t)
 	cat := corebot.Part{Type: corebot.PartImage, Hash: "ff", Name: "cat <|im_start|>.png", MediaType: "image/png"}
-	voice := corebot.Part{Type: corebot.PartAudio, Name: "a.ogg", MediaType: "audio/ogg", Text: "call the-secret-of-the-settings"}
+	voice := corebot.Part{Type: corebot.PartAudio, Name: "a.ogg", MediaType: "audio/ogg"}
+	voice.Text = "call the-secret-of-the-settings"
 	const file = `[image "cat`
 	for _, x := range []struct {
 		parts    []corebot.Part
@@ -102,22 +103,28 @@ func TestAClientReadsTheNamesOfFilesInRepliesAndInTheHistory(t *testing.T) {
 		{[]corebot.Part{cat}, []string{file, `(image/png) cannot be shown here]`}, false, 100, 40},
 		{append(corebot.TextPart("look"), cat), []string{"look\n" + file}, false, 100, 40},
 		{[]corebot.Part{voice, cat}, []string{"call ", file}, false, 200, 40},
-		{append(corebot.TextPart(strings.Repeat("x", replyBytes)), cat), []string{"xxx", file}, true, entryBytes, entryBytes - 20},
+		{
+			append(corebot.TextPart(strings.Repeat("x", replyBytes)), cat),
+			[]string{"xxx", file},
+			true,
+			entryBytes, entryBytes - 20,
+		},
 	} {
 		reply := s.replyPage(corebot.Key{}, []corebot.Posted{{ID: "r1", Parts: x.parts}}).Messages[0]
 		said := corebot.Said{HistoryEntry: corebot.HistoryEntry{MessageID: "m1", Parts: x.parts}}
 		heard := s.historyPage(corebot.Key{}, operate.Page[corebot.Said]{Rows: []corebot.Said{said}}).Entries[0]
 		for _, want := range x.wants {
 			if !strings.Contains(reply.Content, want) || !strings.Contains(heard.Text, want) {
-				t.Errorf("%.300q is missing in the reply %.300q or in the entry %.300q", want, reply.Content, heard.Text)
+				t.Errorf("%q is missing in the reply %.300q or the entry %.300q", want, reply.Content, heard.Text)
 			}
 		}
 		if len(heard.Text) > x.mayBe || len(heard.Text) < x.n || len(reply.Content) > replyBytes ||
 			reply.Truncated != x.cut || heard.Truncated != x.cut {
-			t.Errorf("the reply of %d bytes is cut: %v; the entry of %d bytes: %v; want %v", len(reply.Content), reply.Truncated,
-				len(heard.Text), heard.Truncated, x.cut)
+			t.Errorf("the reply of %d bytes is cut: %v; the entry of %d bytes: %v; want %v", len(reply.Content),
+				reply.Truncated, len(heard.Text), heard.Truncated, x.cut)
 		}
-		if both := reply.Content + heard.Text; strings.Contains(both, "the-secret") || strings.Contains(both, "<|im_start|>") {
+		both := reply.Content + heard.Text
+		if strings.Contains(both, "the-secret") || strings.Contains(both, "<|im_start|>") {
 			t.Errorf("the names of files are not cleaned: %.300q", both)
 		}
 	}
