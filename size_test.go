@@ -16,9 +16,10 @@ const (
 	maxFiles   = 20
 )
 
-// crowded are the packages with more than maxFiles files, tests not counted, and how many each can have.
+// crowded are the packages with more than maxFiles files, tests not counted, and how many each can have. Storage has
+// one aggregate a file, the package of tools one tool or one family of tools; see decision 136.
 var crowded = map[string]int{
-	"storage": 60, "internal/app": 30, "cmd/corebot": 45, "tools/builtin": 29, "internal/config": 22,
+	"storage": 60, "internal/app": 30, "cmd/corebot": 45, "tools/builtin": 36, "internal/config": 22,
 	"tools/isolation": 22, "bus/bustest": 21,
 }
 
@@ -65,7 +66,7 @@ func TestFilesOfProgramsHaveAtMost500Lines(t *testing.T) {
 	}
 }
 
-func TestPackagesHaveAtMost20FilesExceptTheCrowdedOnesWhichShrink(t *testing.T) {
+func TestPackagesHaveAtMost20FilesAndCrowdedOnesAsManyAsTheirLimit(t *testing.T) {
 	count := map[string]int{}
 	for _, file := range goFiles(t) {
 		count[filepath.ToSlash(filepath.Dir(file))]++
@@ -76,7 +77,7 @@ func TestPackagesHaveAtMost20FilesExceptTheCrowdedOnesWhichShrink(t *testing.T) 
 		case !listed && n > maxFiles:
 			t.Errorf("%s has %d files, the limit is %d: join what is read together", pkg, n, maxFiles)
 		case listed && n > limit:
-			t.Errorf("%s has %d files, and had %d: join what is read together", pkg, n, limit)
+			t.Errorf("%s has %d files, the limit is %d: join what is read together", pkg, n, limit)
 		}
 	}
 }

@@ -241,7 +241,8 @@ func newDLQEdit(s *shell) *cobra.Command {
 		Use:   "edit ID TEXT",
 		Short: "Replay a dead letter with another text",
 		Long: `Replay a dead letter with another text: as a new message of the same sender, with an id of its own.
-"corebot why" shows that one came of the other. The dead letter itself ends as dropped.`,
+Only the text changes: attached files stay. "corebot why" shows that one came of the other. The dead
+letter itself ends as dropped.`,
 		Args: takes("ID", "TEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ids, err := s.named(cmd, args[:1])

@@ -81,7 +81,7 @@ type (
 		Filter *corebot.DeadLetterFilter `json:"filter,omitempty"`
 		Fresh  bool                      `json:"fresh"`
 	}
-	// Edit replays a dead letter with another text, under a new id.
+	// Edit replays a dead letter with another text, under a new id. Its files stay.
 	Edit struct {
 		ID    int64  `json:"id"`
 		NewID string `json:"newId"`
@@ -176,7 +176,7 @@ func (s *Service) ReplayDeadLetters(ctx context.Context, r Replay) (Done, error)
 	return done, err
 }
 
-// EditDeadLetter replays a dead letter with another text, under a new id.
+// EditDeadLetter replays a dead letter with another text, under a new id. Its files stay.
 func (s *Service) EditDeadLetter(ctx context.Context, e Edit) (Done, error) {
 	return Done{Changed: 1}, s.stores.DeadLetters.Edit(ctx, e.ID, e.NewID, e.Text)
 }

@@ -1,5 +1,5 @@
-// Package builtin holds the tools that come with Corebot. Each tool is one Go file and one Markdown file, which the
-// model reads.
+// Package builtin holds the tools that come with Corebot. A tool, or a family of tools, is one Go file. Each tool has a
+// Markdown file, which the model reads.
 //
 // The tools act on the workspace, and on the directories that the operator has opened, through one shared
 // roots.Reach. It refuses paths that lead out, and keeps concurrent changes of one file from losing each other.
