@@ -9,8 +9,9 @@ import (
 	"github.com/corebot/corebot/internal/fault"
 )
 
-// recorded takes the step at the turn's position from the journal of earlier attempts. A resumed turn walks as the
-// first one did, so the kinds agree. If they differ, the journal belongs to another turn, and nothing of it is used.
+// recorded takes the step at the turn's position from the journal of earlier attempts, if it is of this kind. Otherwise
+// the position stays: the caller tries another kind, or does the step anew. A resumed turn takes the way of the first
+// attempt. If it does not, the journal refuses the new step with [corebot.ErrDiverged].
 func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	if t.position >= len(t.delivery.Journal) {
 		return corebot.Step{}, false
@@ -23,8 +24,8 @@ func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	return s, true
 }
 
-// passSummaries goes past summaries that earlier attempts made, and past the facts that they found first. Summaries are
-// stored beside the history, where this attempt has found the newest.
+// passSummaries skips the steps in which earlier attempts found facts and made summaries. Summaries are stored beside
+// the history, where this attempt has already found the newest one.
 func (t *turn) passSummaries() {
 	for {
 		if _, ok := t.recorded(corebot.StepFacts); ok {
@@ -42,7 +43,7 @@ type step struct {
 	*turn
 	position  int
 	call      corebot.ToolCall
-	behind    []corebot.ToolCall // of the same answer
+	behind    []corebot.ToolCall // the later calls of the same answer
 	state     corebot.StepState  // as an earlier attempt left it
 	startedAt time.Time
 }
@@ -106,7 +107,7 @@ func (s *step) Wait(ctx context.Context, w corebot.Pending, e corebot.AuditEvent
 	return stands, err
 }
 
-// done is the call as it ended.
+// done is the step of the call with its result.
 func (s *step) done(result corebot.ToolResult) corebot.Step {
 	if s.startedAt.IsZero() {
 		s.startedAt = time.Now()
@@ -118,7 +119,7 @@ func (s *step) done(result corebot.ToolResult) corebot.Step {
 	}
 }
 
-// maxRepeats is how often one call may give the same result in a turn before the turn is taken to be stuck.
+// maxRepeats is how many equal results of one call make a turn count as stuck.
 const maxRepeats = 3
 
 // repeats notices a model that goes in circles: the same call with the same result again and again.

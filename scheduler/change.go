@@ -12,8 +12,9 @@ import (
 	"github.com/corebot/corebot/internal/runes"
 )
 
-// Change prepares a change of a task. A task resumes with its first due time after now; where it has none any more, the
-// error is that of its schedule. A task that must not run is neither resumed nor run now.
+// Change prepares a change of a task, and stores nothing. A task resumes with its first due time after now. A schedule
+// without one is refused with [ErrPast] or [ErrNever]. The gate can refuse to resume a task or to run it now. A task
+// that a file makes cannot be removed, unless it runs once.
 func (p Planner) Change(ctx context.Context, task corebot.Task, action corebot.TaskAction,
 	now time.Time,
 ) (corebot.ChangeTask, error) {
@@ -61,7 +62,7 @@ func Done(action corebot.TaskAction, next time.Time) string {
 	return "runs now"
 }
 
-// Describe says when a rule is due next, at most count times, in the zone of its schedule.
+// Describe says what a schedule is and when it is due next: the first count times, in the zone of the schedule.
 func Describe(r Rule, s corebot.Schedule, now time.Time, count int) string {
 	var times []string
 	for _, due := range r.Preview(now, count) {
@@ -89,10 +90,10 @@ type Planner struct {
 	Gate    Gate // nil: every task may run
 }
 
-// Limits bound the tasks that are made.
+// Limits bound how many tasks there can be.
 func (p Planner) Limits() corebot.TaskLimits { return p.Most }
 
-// Line is [Line].
+// Line calls [Line].
 func (p Planner) Line(t corebot.Task, prompt bool) string { return Line(t, prompt) }
 
 // Preview gives the next due times of a schedule, at most count, in its zone.
@@ -107,10 +108,11 @@ func (p Planner) Preview(s corebot.Schedule, now time.Time, count int) ([]time.T
 // Zone is the zone of a schedule that names none.
 func (p Planner) Zone() string { return p.Default }
 
-// linePrompt is how many bytes of a prompt a line shows.
+// linePrompt bounds the prompt in a line, in bytes.
 const linePrompt = 200
 
-// shown is a text of a person or a model within a line: controls cannot change how the rest of the line reads.
+// shown makes a text of a person or a model fit for a part of a line. It escapes control characters, so that they
+// cannot change how the rest of the line reads.
 func shown(text string) string {
 	return corebot.EscapeFunc(strings.Join(strings.Fields(text), " "), func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)

@@ -22,9 +22,8 @@ import (
 	"github.com/corebot/corebot/policy"
 )
 
-// Registry is the tools that there are, by name: those that it was made with, and those that come and go while Corebot
-// runs. It is safe for use by several goroutines; whoever must not see a change in the middle of something takes a
-// [Registry.Frozen] one.
+// Registry has the tools by name: its own, with which it was made, and guests, which come and go while Corebot runs. It
+// is safe for use by several goroutines. A caller that needs the same tools all the time takes [Registry.Frozen].
 type Registry struct {
 	own []Tool
 	now atomic.Pointer[toolset]
@@ -33,23 +32,24 @@ type Registry struct {
 // toolset is an immutable set of tools.
 type toolset struct {
 	byName  map[string]Tool
-	encoded map[string]string // names, by what providers call them; empty if several are called so
+	encoded map[string]string // names by their encoded form, which models see; empty if several names have that form
 	sorted  []Tool
 }
 
-// toolNames is what tools may be called. An expression is slow to compile.
+// toolNames matches the names that a tool can have. It is compiled once, because that is slow.
 var toolNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
 })
 
-// NewRegistry refuses two tools of one name, and a tool that cannot be offered to a model.
+// NewRegistry makes a registry with its own tools. Two tools of one name, and a tool that cannot be offered to a model,
+// are a [corebot.ErrInvalid].
 func NewRegistry(all ...Tool) (*Registry, error) {
 	r := &Registry{own: slices.Clone(all)}
 	return r, r.Replace()
 }
 
-// Replace puts tools in the place of those that were put there before, beside the registry's own. Either all of them
-// are there at once, or, if one is refused, nothing has changed.
+// Replace puts new guests in the place of the old ones; the registry's own tools stay. The change is atomic: if one
+// tool is refused, as by [NewRegistry], nothing has changed.
 func (r *Registry) Replace(guests ...Tool) error {
 	all := slices.Concat(r.own, guests)
 	names, next := toolNames(), &toolset{
@@ -78,8 +78,8 @@ func (r *Registry) Frozen() *Registry {
 	return f
 }
 
-// find gives a tool by its name, or by what providers call it: so comes a call of a tool that was not offered to the
-// model.
+// find gives a tool by its name or by its encoded name. A model that calls a tool which it was not offered uses the
+// encoded name.
 func (r *Registry) find(name string) (Tool, bool) {
 	now := r.now.Load()
 	if t, ok := now.byName[name]; ok {
@@ -101,7 +101,7 @@ func (r *Registry) Has(name string) bool {
 	return ok
 }
 
-// encode notes what providers call a tool. A name that two tools could mean belongs to neither.
+// encode stores the encoded name of a tool. An encoded name of two tools finds neither.
 func (s *toolset) encode(name string) {
 	encoded := llm.EncodeName(name)
 	if _, taken := s.encoded[encoded]; taken {
@@ -142,7 +142,7 @@ const maxDynamicArgs = 256 << 10
 type Dynamic struct {
 	Name    string
 	Doc     string
-	Schema  json.RawMessage // of the arguments; what is taken says [NewDynamic]
+	Schema  json.RawMessage // of the arguments: [NewDynamic] says which are refused
 	Traits  Traits
 	Timeout time.Duration // of one call; zero: the box's default
 	// Definition is the fingerprint of what the other side says of the tool at this moment: an approval is bound to it.
@@ -151,10 +151,10 @@ type Dynamic struct {
 	// Made is the fingerprint that Definition gave when the tool was made. A tool with another definition counts as
 	// reading nothing, whatever its traits.
 	Made string
-	// GoesTo gives the addresses to which a call of a tool with the trait Egress carries all that it carries; nil: they
-	// are unknown.
+	// GoesTo gives all addresses to which a call of a tool with the trait Egress carries data. Nil: they are unknown.
 	GoesTo func(args json.RawMessage) []string
-	// Run gets the arguments as they came: one object, well-formed, that the schema takes.
+	// Run gets the arguments as the model wrote them: one well-formed object that the schema takes. No arguments at all
+	// become {}.
 	Run func(ctx context.Context, c Call, args json.RawMessage) (string, error)
 }
 

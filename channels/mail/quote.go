@@ -14,6 +14,7 @@ var (
 		return regexp.MustCompile(`(?i)^\s*(-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|` +
 			`mensaje original|messaggio originale)\s*-{2,}|_{20,})\s*$`)
 	})
+	// headLine is a field in the head of an old mail, such as "From: Ann", in some languages.
 	headLine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)^\s*\*?(from|von|de|da|sent|gesendet|date|datum|to|an|subject|betreff)\*?\s?:`)
 	})
@@ -23,8 +24,8 @@ var (
 	})
 )
 
-// own is what the sender of a mail has written himself: the text without the old mail below it and without the
-// signature. Quotes between which he has written stay. If nothing would be left, all of it is.
+// own is what the sender of a mail has written himself: the text without the old mail at its end and without the
+// signature. Quotes between the sender's own lines stay. A mail of which nothing would be left is kept whole.
 func own(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	lines = beforeOriginal(lines)
@@ -41,7 +42,8 @@ func own(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// beforeOriginal cuts where a program has put the old mail without marks at its lines.
+// beforeOriginal cuts an old mail whose lines have no marks. Such a mail begins with at least two fields of a head
+// within five lines after a line of original. Without that line, four fields after an empty line are enough.
 func beforeOriginal(lines []string) []string {
 	isHead := make([]bool, len(lines)+6)
 	for i, line := range lines {
@@ -64,7 +66,8 @@ func beforeOriginal(lines []string) []string {
 	return lines
 }
 
-// beforeQuote cuts the quote with which a mail ends, and the line above it that says whose it is.
+// beforeQuote cuts the quote with which a mail ends, and the line above the quote that names its author. It returns nil
+// if all lines are quoted or empty.
 func beforeQuote(lines []string) []string {
 	end, quoted := len(lines), false
 	for end > 0 {
@@ -83,8 +86,8 @@ func beforeQuote(lines []string) []string {
 	return nil
 }
 
-// attributed is how many of the last lines say whose quote follows. A program breaks such a line in two where it is
-// long: then the second one begins with the address, or has no date.
+// attributed is how many of the last lines name the author of the quote that follows: 0, 1 or 2. A program breaks a
+// long line of this kind in two. Then the second half begins with the address, or has neither a date nor an address.
 func attributed(lines []string) int {
 	last := strings.TrimSpace(lines[len(lines)-1])
 	const telling = "0123456789@<"

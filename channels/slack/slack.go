@@ -133,10 +133,10 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	return fmt.Sprintf("known as %s in %s", me.name, me.workspace), nil
 }
 
-// self is who the token stands for.
+// self is the bot user of the token.
 type self struct{ id, bot, name, team, workspace string }
 
-// me asks Slack who the bot is, once.
+// me is the bot user. Slack is asked until it has answered once.
 func (c *Channel) me(ctx context.Context) (self, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ var (
 func isID(s string) bool    { return ids().MatchString(s) }
 func isStamp(s string) bool { return stamps.MatchString(s) }
 
-// link asks for the address of a socket.
+// link asks Slack for the address of a socket. The address must be encrypted, unless the API is on this machine.
 func (c *Channel) link(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
@@ -190,15 +190,16 @@ func (c *Channel) link(ctx context.Context) (string, error) {
 	return a.URL, nil
 }
 
-// names are what people are called, by their ids. When there are many all are asked for again.
+// names are the display names of people, by their ids. At maxNames all are forgotten, and each is asked for again when
+// needed.
 type names struct {
 	known map[string]string
-	off   bool // the app may not ask
+	off   bool // the app lacks the scope to ask, until the next start
 }
 
 const maxNames = 1000
 
-// nameOf is what somebody is called; empty: not known.
+// nameOf is the display name of a user; empty: it is not known, or Slack could not be asked.
 func (c *Channel) nameOf(ctx context.Context, user string) string {
 	c.mu.Lock()
 	name, known := c.names.known[user]

@@ -14,20 +14,19 @@ import (
 	"github.com/corebot/corebot/channels"
 )
 
-// problem is a refusal, sent as RFC 9457 says. The detail is for the caller's programmer: it quotes what was sent at
-// most, never a credential or an error of ours that has not been looked at.
+// problem is a refusal in the form of RFC 9457. The detail is for the caller's programmer. It can quote the request,
+// but never a credential, and never an error of Corebot that refusalOf does not know.
 type problem struct {
 	status     int
 	detail     string
-	retryAfter time.Duration // when the same request may succeed; zero: do not send it again as it is
+	retryAfter time.Duration // when the same request can succeed, in whole seconds; zero: it cannot as it is
 }
 
 func refuse(status int, format string, args ...any) *problem {
 	return &problem{status: status, detail: fmt.Sprintf(format, args...)}
 }
 
-// document is the problem's JSON. The type says that the status and its title are all there is to tell kinds of
-// problems apart.
+// document is the problem's JSON. Its type is about:blank: callers tell problems apart by the status alone.
 type document struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -35,8 +34,8 @@ type document struct {
 	Detail string `json:"detail"`
 }
 
-// write answers with the problem. hangUp says that the request's body was not read to its end. Unless the connection
-// closes, net/http would wait for the rest before it answers.
+// write answers with the problem and returns its status. hangUp says that the request's body was not read to its end.
+// The connection closes then, because net/http would otherwise wait for the rest before it answers.
 func (p *problem) write(w http.ResponseWriter, hangUp bool) int {
 	h := w.Header()
 	if p.status == http.StatusUnauthorized {
@@ -55,8 +54,8 @@ func (p *problem) write(w http.ResponseWriter, hangUp bool) int {
 	})
 }
 
-// answer writes v as JSON and says with which status. An answer that cannot be delivered is nobody's loss: what was
-// accepted is on disk, and what was read can be read again.
+// answer writes v as JSON and returns the status. An error of writing is ignored: an accepted message is on disk, and a
+// caller can ask again.
 func answer(w http.ResponseWriter, status int, mediaType string, v any) int {
 	b := encode(v)
 	h := w.Header()
@@ -68,7 +67,7 @@ func answer(w http.ResponseWriter, status int, mediaType string, v any) int {
 	return status
 }
 
-// encode makes one line of JSON. The types that are given to it here cannot fail.
+// encode makes one line of JSON. Encoding the types of this package cannot fail.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -77,8 +76,8 @@ func encode(v any) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// refusalOf says what an error of the door or the mailbox means to a caller. known is false for an error that only the
-// log should see.
+// refusalOf turns an error of the door or the mailbox into a problem. known is false for an unexpected error. Its
+// problem has a general text, and the caller must log the error.
 func refusalOf(err error) (p *problem, known bool) {
 	switch {
 	case errors.Is(err, channels.ErrNotAdmitted): // before ErrInvalid, which it is too

@@ -7,19 +7,20 @@ import (
 )
 
 const (
-	maxRow   = 400 // bytes of a line that are shown in one row
-	around   = 40  // bytes of a long line that are shown around what has changed in it
+	maxRow   = 400 // bytes of a line in one row; a longer line is a long one
+	around   = 40  // bytes of a long line that are shown around its change; of an unchanged one, its beginning
 	noNewEnd = `\ no line end at the end of the file`
 )
 
-// row is one row of a rendered diff. Text is of a file, and not yet made safe; a note is Corebot's own.
+// row is one row of a rendered diff: text of a file, not yet made safe, or a note of Corebot.
 type row struct {
-	op   byte
+	op   byte // ' ', '+' or '-'; of text only
 	text string
 	note string
 }
 
-// Render is a diff as rows that a person reads, at most limit bytes of whole rows; left is how many rows are left out.
+// Render writes a diff as rows that a person reads. It stops at the first row that would exceed limit, in bytes; left
+// is how many rows are left out, notes included.
 func Render(hunks []Hunk, limit int) (text string, left int) {
 	var b strings.Builder
 	for _, h := range hunks {
@@ -66,7 +67,7 @@ func rowsOf(h Hunk) []row {
 	return rows
 }
 
-// run is how far lines of one kind go.
+// run is the lines of one kind with which lines begins.
 func run(lines []Line, op byte) []Line {
 	n := 0
 	for n < len(lines) && lines[n].Op == op {
@@ -75,6 +76,7 @@ func run(lines []Line, op byte) []Line {
 	return lines[:n]
 }
 
+// at is the text of a line; empty if there are not that many lines.
 func at(lines []Line, n int) string {
 	if n < len(lines) {
 		return strings.TrimSuffix(lines[n].Text, "\n")
@@ -82,7 +84,7 @@ func at(lines []Line, n int) string {
 	return ""
 }
 
-// context shows a line that stays. The rest of a long one is left out.
+// context shows an unchanged line. Only the beginning of a long line is shown.
 func context(l Line) []row {
 	text, ended := strings.CutSuffix(l.Text, "\n")
 	rest := ""
@@ -93,8 +95,8 @@ func context(l Line) []row {
 	return ends([]row{{op: ' ', text: text}}, rest, ended)
 }
 
-// changed shows a line that comes or goes, whole, in rows of a bounded length. Text that a long line shares with the
-// line in its place is left out.
+// changed shows an added or removed line, in as many rows as it needs. other is the line in its place on the other
+// side. Of a long line, the beginning and the end that both share are left out.
 func changed(l Line, other string) []row {
 	text, ended := strings.CutSuffix(l.Text, "\n")
 	var rows []row
@@ -123,7 +125,7 @@ func changed(l Line, other string) []row {
 	return ends(rows, rest, ended)
 }
 
-// ends adds what is to be said behind a line.
+// ends adds the notes after a line: rest, if it is not empty, and that the file ends without a line end.
 func ends(rows []row, rest string, ended bool) []row {
 	if rest != "" {
 		rows = append(rows, row{note: rest})
@@ -134,7 +136,7 @@ func ends(rows []row, rest string, ended bool) []row {
 	return rows
 }
 
-// differs gives the part of a line in which it is another than the line in its place, with a little around it.
+// differs gives the part of text that differs from other, with at most around bytes on each side.
 func differs(text, other string) (from, to int) {
 	for from < min(len(text), len(other)) && text[from] == other[from] {
 		from++
@@ -149,7 +151,7 @@ func differs(text, other string) (from, to int) {
 	return boundary(text, from), boundary(text, min(len(text), to+around))
 }
 
-// boundary is the place of a whole character at or before an index.
+// boundary is the start of the character at an index of a text.
 func boundary(text string, i int) int {
 	for n := 0; n < utf8.UTFMax && i > 0 && i < len(text) && !utf8.RuneStart(text[i]); n++ {
 		i--
@@ -166,7 +168,7 @@ func wrap(text string) (pieces []string) {
 	return append(pieces, text)
 }
 
-// shown makes rows safe, and says before those that need it that they are written with escapes.
+// shown makes rows safe. A note precedes the rows that are written with escapes.
 func shown(rows []row) (lines []string) {
 	for i := 0; i < len(rows); {
 		r := rows[i]

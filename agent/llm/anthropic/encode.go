@@ -50,7 +50,8 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk
 	return out
 }
 
-// budget is how many tokens a model may think.
+// budget is how many tokens a model can think with. The default level has the number of the settings. A model without
+// thinking that is asked for a level has 0.
 func (m *Model) budget(t corebot.Thinking) int {
 	if t != corebot.ThinkDefault && !thinks(m.endpoint.Model) {
 		return 0
@@ -70,8 +71,8 @@ func (m *Model) budget(t corebot.Thinking) int {
 	return m.thinking
 }
 
-// thinks says whether a model has thinking at all: the API refuses a budget for the models of the first families. A
-// name of an unknown family belongs to a newer model.
+// thinks says whether a model has thinking at all: the API refuses a budget for the models of the first families. An
+// unknown name is taken for a newer model, which has it.
 func thinks(model string) bool {
 	for _, family := range []string{
 		"claude-2", "claude-instant", "claude-3-opus", "claude-3-sonnet", "claude-3-haiku", "claude-3-5",
@@ -83,7 +84,7 @@ func thinks(model string) bool {
 	return true
 }
 
-// Thinks implements [llm.Thinker].
+// Thinks implements [llm.Thinker]. It is always sure, because the budget is set by Corebot.
 func (m *Model) Thinks(asked corebot.Thinking) (does corebot.Thinking, sure bool) {
 	if !thinks(m.endpoint.Model) {
 		return corebot.ThinkOff, true
@@ -91,8 +92,8 @@ func (m *Model) Thinks(asked corebot.Thinking) (does corebot.Thinking, sure bool
 	return asked, true
 }
 
-// mayThink: with thinking on, the API refuses results of tools whose calls come without the thinking that led to them.
-// An answer of the turn that goes on may have come from another model.
+// mayThink says whether thinking can be on for these messages. With thinking on, the API refuses the result of a tool
+// whose call comes without the thinking that led to it. Another model can have made such a call in the same turn.
 func (m *Model) mayThink(messages []llm.Message) bool {
 	for _, msg := range slices.Backward(messages) {
 		if msg.Role == llm.User {
@@ -112,12 +113,12 @@ type encoder struct {
 	*Model
 	names  *llm.Names
 	attach *llm.Attacher
-	ids    map[string]string // of the newest call with an id: how the API is told it
-	used   map[string]bool
+	ids    map[string]string // by the id of a call in the history: the id of its newest call as the API is told it
+	used   map[string]bool   // the ids that the API is told
 }
 
-// addMessage adds the blocks of a message. The API wants turns: what one side says in a row is one of them, with the
-// results of tools in front.
+// addMessage adds the blocks of a message. The API wants the two sides to alternate. So messages of one side in a row
+// become one message, with the results of tools first.
 func (e *encoder) addMessage(ctx context.Context, out *sdk.MessageNewParams, msg llm.Message) {
 	role, blocks := sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion(nil)
 	switch msg.Role {
@@ -175,7 +176,8 @@ const (
 	mediaText = "text/plain"
 )
 
-// takes says which media types the API takes. Images need a model that sees; documents do not.
+// takes says which media types the model takes. Images need a model with vision, and so do PDFs: the API shows a model
+// each page as an image. Plain text needs none.
 func (m *Model) takes(mediaType string) bool {
 	switch mediaType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp", mediaPDF:
@@ -196,7 +198,7 @@ func attachmentBlock(a llm.Attachment) sdk.ContentBlockParamUnion {
 	return sdk.NewImageBlockBase64(a.MediaType, base64.StdEncoding.EncodeToString(a.Data))
 }
 
-// orEmpty: the API refuses text that is blank.
+// orEmpty puts "(empty)" in the place of a blank text, which the API refuses.
 func orEmpty(s string) string {
 	if strings.TrimSpace(s) == "" {
 		return "(empty)"
@@ -204,8 +206,9 @@ func orEmpty(s string) string {
 	return s
 }
 
-// callID makes an id that the API takes: of plain characters, and the only one in the conversation. Other providers'
-// ids, which a history may hold, are neither now and then; a result belongs to the newest call with its id.
+// callID makes an id of a call that the API takes: of plain characters, and unique in the request. A history can have
+// other providers' ids, of which some have other characters or come twice. A result belongs to the newest call with its
+// id.
 func (e *encoder) callID(id string) string {
 	plain := llm.EncodeName(id)
 	unique := plain
@@ -216,8 +219,9 @@ func (e *encoder) callID(id string) string {
 	return unique
 }
 
-// markForCache marks the places up to which the provider may cache: the end of the system prompt, which comes after the
-// tools. If tools can make the conversation go on at once, its end is marked, too.
+// markForCache marks the places up to which the provider can cache: the end of the system prompt, which comes after the
+// tools, or the end of the tools. In a request with tools the end of the conversation is marked too, because a call of
+// a tool has the next request follow at once.
 func markForCache(out *sdk.MessageNewParams) {
 	mark := sdk.NewCacheControlEphemeralParam()
 	switch {

@@ -27,11 +27,12 @@ import (
 )
 
 const (
-	// MaxFiles is how many files a skill can have.
+	// MaxFiles bounds the files of a skill.
 	MaxFiles = 512
-	// MaxBytes is how much they can have together.
+	// MaxBytes bounds the files of a skill together, in bytes.
 	MaxBytes = 8 << 20
-	// MaxEntries is how many entries of a source are looked at to find the skills in it. A larger source is refused.
+	// MaxEntries bounds the files, links and devices of a source. A source with more is refused. Directories do not
+	// count.
 	MaxEntries = 20_000
 )
 
@@ -46,26 +47,28 @@ type Pack struct {
 	skills.FrontMatter
 	Files  []File // sorted by path
 	Hash   string // sha256:…
-	Source string // where it came from
-	Commit string // of a git checkout: what is checked out
+	Source string // the directory or archive that it was read from
+	Commit string // the commit that is checked out there; empty: the source is not a git checkout
 }
 
 // Candidate is a skill in a source.
 type Candidate struct {
 	Dir string // in the source; "." is the source itself
 	skills.FrontMatter
-	Err error // why it cannot be installed as it is
+	Err error // why its SKILL.md cannot be used; nil: it can
 }
 
 // source is a directory or an archive.
 type source interface {
-	// walk hands over every entry until fn fails. open reads a regular file; of anything else it is nil.
+	// walk calls fn with each entry that is not a directory, until fn fails. In a directory on disk, the inside of
+	// .git is passed over. fn must call open for a regular file only. A file above the limit is a
+	// [corebot.ErrTooLarge].
 	walk(fn func(name string, regular bool, open func(limit int64) ([]byte, error)) error) error
 	String() string
 	commit() string
 }
 
-// Find lists the skills in a source: each directory with a SKILL.md.
+// Find lists the skills in a source, by directory: each directory with a SKILL.md, also one that cannot be used.
 func Find(from string) ([]Candidate, error) {
 	src, err := open(from)
 	if err != nil {
@@ -98,7 +101,7 @@ func find(src source) (all []Candidate, err error) {
 	return all, err
 }
 
-// Read reads one skill of a source. A source with several needs the name of one; with one an empty name will do.
+// Read reads one skill of a source. If the source has only one skill, name can be empty.
 func Read(from, name string) (Pack, error) {
 	src, err := open(from)
 	if err != nil {
@@ -193,7 +196,7 @@ func read(src source, dir string) (files []File, err error) {
 	return files, err
 }
 
-// within says where a name of a source is below a directory of it.
+// within gives the path of a file relative to a directory of the source. below is false if the file is elsewhere.
 func within(dir, name string) (rel string, below bool) {
 	if dir == "." {
 		return name, true
@@ -201,7 +204,8 @@ func within(dir, name string) (rel string, below bool) {
 	return strings.CutPrefix(name, dir+"/")
 }
 
-// ignored are files of other programs that belong to no skill: the repository that it lies in, and our own note.
+// ignored says whether a file is not part of the skill: the repository that the skill lies in, Corebot's own note, and
+// a note of the Finder.
 func ignored(rel string) bool {
 	first, _, _ := strings.Cut(rel, "/")
 	return first == ".git" || rel == noteFile || path.Base(rel) == ".DS_Store"
