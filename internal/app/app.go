@@ -275,7 +275,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	all.Forgetter = forgetter{a.Store, a.config.Home, a.files.Store}
 	all.Tokens, all.Console = revocations{all.Tokens, a}, logouts{all.Console, a}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
-	a.stores, a.service = all, operate.In(running{a}, all)
+	a.stores, a.service = all, operate.NewRunning(running{a}, all)
 	return a.makeUpkeep(r)
 }
 

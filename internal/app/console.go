@@ -223,7 +223,7 @@ func (a *App) serviceOf(by corebot.AuditEvent) *operate.Service {
 	s.Facts = storage.NewFacts(a.Store).As(by)
 	s.Waits, s.Jobs = storage.NewWaits(a.Store).As(by), storage.NewJobs(a.Store).As(by)
 	s.Tasks, s.Tokens = storage.NewTasks(a.Store).As(by), revocations{storage.NewTokens(a.Store).As(by), a}
-	return operate.In(running{a}, s)
+	return operate.NewRunning(running{a}, s)
 }
 
 // ConsoleAddr is where the HTTP API is; empty if it is not.

@@ -58,7 +58,7 @@ func TestAServiceHasTheOperationsThatItCanCarryOut(t *testing.T) {
 		queryOnly bool
 		has       has
 	}{
-		"of a running Corebot": {In(idle{}, Stores{}), false, func(Kind) bool { return true }},
+		"of a running Corebot": {NewRunning(idle{}, Stores{}), false, func(Kind) bool { return true }},
 		"on a locked home":     {New(Stores{}), false, func(k Kind) bool { return k != Running }},
 		"on a query-only database": {New(Stores{}), true, func(k Kind) bool {
 			return k != Running && k != Change

@@ -53,8 +53,8 @@ type Stores struct {
 // New makes a service for a home whose stores alone are open in this process.
 func New(s Stores) *Service { return &Service{stores: s} }
 
-// In makes the service of a Corebot that runs in this process.
-func In(c Corebot, s Stores) *Service { return &Service{s, c} }
+// NewRunning makes the service of a Corebot that runs in this process.
+func NewRunning(c Corebot, s Stores) *Service { return &Service{s, c} }
 
 // Owner is the owner of the home at its terminal, if there is one.
 func (s *Service) Owner() (p corebot.Principal, ok bool) {
