@@ -117,7 +117,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		failed: prometheus.NewCounterVec(of("connect_failures_total",
 			"Attempts to connect to MCP servers that failed."), []string{"server"}),
 		changes: prometheus.NewCounter(of("tool_changes_total",
-			"Tools of MCP servers that were seen to be not what was approved.")),
+			"Tools of MCP servers that were new, or described differently, when they were listed again.")),
 		reloads: prometheus.NewCounterVec(of("reloads_total",
 			"Readings of the file of MCP servers, by outcome: ok, failed."), []string{"outcome"}),
 		up:    gauge("connected", "Whether an MCP server is connected."),
