@@ -26,6 +26,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
@@ -141,6 +142,7 @@ func endpoints() http.Handler {
 		"obeys":    obeysDescriptions,
 		"recites":  recitesSkills,
 		"presents": presentsItself,
+		"meets":    meetsItsOwner,
 		"once-503": secondTry(llmtest.Text("The second try worked.")),
 	} {
 		mux.Handle("/"+name+"/", http.StripPrefix("/"+name, llmtest.New(script)))
@@ -169,6 +171,31 @@ func presentsItself(r llmtest.Request) llmtest.Answer {
 	_, identity, _ := strings.Cut(string(r.Messages[0].Content), "# Identity\n\n")
 	identity, _, _ = strings.Cut(identity, "\n")
 	return llmtest.Text(r.Model + " is " + identity)
+}
+
+// meetsItsOwner does what BOOTSTRAP.md says, as long as the prompt has that page. Then it says whom it knows.
+func meetsItsOwner(r llmtest.Request) llmtest.Answer {
+	system, said := string(r.Messages[0].Content), string(r.Messages[len(r.Messages)-1].Content)
+	first := strings.Contains(system, "# "+llm.FirstConversation+"\n")
+	page := func(path, content string) llmtest.Call {
+		return llmtest.Call{
+			ID: path, Name: "fs_write", Args: mustJSON(map[string]string{"path": path, "content": content}),
+		}
+	}
+	switch {
+	case first && strings.Contains(said, "Elbe"):
+		return llmtest.ToolCalls(page("IDENTITY.md", "Elbe, who looks after a harbour."), page("USER.md", "Ann."),
+			llmtest.Call{ID: "end", Name: "fs_delete", Args: `{"path":"BOOTSTRAP.md"}`})
+	case first && r.Messages[len(r.Messages)-1].Role == "user":
+		return llmtest.Text("Who am I to be, and who are you?")
+	case r.Messages[len(r.Messages)-1].Role == "tool":
+		return llmtest.Text("I have noted it.")
+	}
+	_, identity, _ := strings.Cut(system, "# Identity\n\n")
+	identity, _, _ = strings.Cut(identity, ".")
+	_, user, _ := strings.Cut(system, "# User profile\n\n")
+	user, _, _ = strings.Cut(user, ".")
+	return llmtest.Text("I am " + identity + ", and you are " + user + ".")
 }
 
 // obeysDescriptions writes a skill that is always in the prompt as soon as the description of a tool says so.
