@@ -56,8 +56,8 @@ func TestNoCodeComparesAChannelWithTheNameOfAKind(t *testing.T) {
 // The root package has the names of channels that several packages need. These packages may compare with such a name.
 var constants = map[string][]string{
 	"TerminalChannel": nil,
-	"ConsoleChannel":  {"internal/console"},         // the channel itself
-	"APIChannel":      {"internal/httpapi", "root"}, // the channel itself, and its tokens
+	"ConsoleChannel":  {"internal/console", "router"}, // the channel itself, and where a fork opens
+	"APIChannel":      {"internal/httpapi", "root"},   // the channel itself, and its tokens
 	// No kind: nobody writes there. The store keeps the lanes of agents and of jobs.
 	"AgentChannel": {"root", "storage"},
 	"JobChannel":   {"root", "storage"},
