@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,12 +280,20 @@ func TestARestartEndsABackoff(t *testing.T) {
 
 func TestAPlatformThatAsksToWaitIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var starts []time.Time
+		begun := func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(starts)
+		}
 		waits := []time.Duration{5 * time.Minute, 48 * time.Hour, 0}
 		var log strings.Builder
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
+			mu.Lock()
 			starts = append(starts, time.Now())
-			if n := len(starts); n <= len(waits) {
+			mu.Unlock()
+			if n := len(begun()); n <= len(waits) {
 				return fmt.Errorf("ask: %w", &corebot.Failure{
 					Class: corebot.RateLimited, RetryAfter: waits[n-1], Err: errors.New("too many requests"),
 				})
@@ -296,13 +305,13 @@ func TestAPlatformThatAsksToWaitIsLeftAlone(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Receive(ctx) }()
 		pass(time.Minute)
-		if st := s.Status()[0]; len(starts) != 1 || !strings.HasSuffix(st.LastError, "asks to wait for 5m0s") {
-			t.Errorf("%d runs, the account is %+v", len(starts), st)
+		if st := s.Status()[0]; len(begun()) != 1 || !strings.HasSuffix(st.LastError, "asks to wait for 5m0s") {
+			t.Errorf("%d runs, the account is %+v", len(begun()), st)
 		}
 		pass(25 * time.Hour) // the second wait is too long to be believed
-		if len(starts) != 4 || starts[1].Sub(starts[0]) != waits[0] || starts[2].Sub(starts[1]) != 24*time.Hour ||
-			starts[3].Sub(starts[2]) > time.Minute {
-			t.Errorf("the runs came at %v", starts)
+		if at := begun(); len(at) != 4 || at[1].Sub(at[0]) != waits[0] || at[2].Sub(at[1]) != 24*time.Hour ||
+			at[3].Sub(at[2]) > time.Minute {
+			t.Errorf("the runs came at %v", at)
 		}
 		cancel()
 		<-ended
@@ -311,10 +320,10 @@ func TestAPlatformThatAsksToWaitIsLeftAlone(t *testing.T) {
 
 func TestARestartEndsAWaitThatThePlatformAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		runs := 0
+		var runs atomic.Int64
 		var log strings.Builder
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
-			if runs++; runs == 1 {
+			if runs.Add(1) == 1 {
 				return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Hour, Err: errors.New("wait")}
 			}
 			<-ctx.Done()
@@ -328,8 +337,8 @@ func TestARestartEndsAWaitThatThePlatformAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if runs != 2 {
-			t.Errorf("%d runs", runs)
+		if n := runs.Load(); n != 2 {
+			t.Errorf("%d runs", n)
 		}
 		cancel()
 		<-ended

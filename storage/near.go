@@ -10,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/internal/terms"
 	"github.com/corebot/corebot/internal/vector"
 )
@@ -383,7 +384,7 @@ func (v *Vectors) Recall(ctx context.Context, k corebot.Key, text string,
 		return err
 	})
 	found = slices.DeleteFunc(found, func(f corebot.Fact) bool { return f.SupersededBy != 0 || !f.SeenIn(k) })
-	slices.SortFunc(found, func(a, b corebot.Fact) int {
+	sorted.By(found, func(a, b corebot.Fact) int {
 		return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID))
 	})
 	return found, m, err

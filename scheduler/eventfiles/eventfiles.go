@@ -37,7 +37,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -490,7 +489,7 @@ func (d *Directory) trim() error {
 		}
 		return identityOf(info).change
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return changed(a).Compare(changed(b)) })
+	sorted.By(entries, func(a, b fs.DirEntry) int { return changed(a).Compare(changed(b)) })
 	for _, e := range entries[:len(entries)-2*keptRejected] {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 	}

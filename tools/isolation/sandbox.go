@@ -19,6 +19,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/rootfs"
+	"github.com/corebot/corebot/internal/sorted"
 )
 
 // ErrNoSandbox is in the error where the kernel gives no room: there is no sandbox without one.
@@ -242,7 +243,9 @@ func (r *Runner) CanSandbox(ctx context.Context) error {
 
 // outerFirst sorts mounts so that a directory within another one lies over it.
 func outerFirst(mounts []Mount) []Mount {
-	return slices.SortedFunc(slices.Values(mounts), func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
+	ordered := slices.Clone(mounts)
+	sorted.By(ordered, func(a, b Mount) int { return strings.Compare(a.Path, b.Path) })
+	return ordered
 }
 
 // sandboxPath is where names of programs are looked up: the usual places, and those of Corebot's own PATH that the room
