@@ -133,11 +133,17 @@ func TestTheLogStaysShortUnderLoadWithReadersThatComeAndGo(t *testing.T) {
 		total, limit, o = *logBytes, 64<<20, CheckpointOptions{}
 	}
 	t.Run("nobody cuts it: a control", func(t *testing.T) {
-		db := openTest(t, t.TempDir())
-		defer comeAndGo(t, db)()
-		if most := load(t, db, total); most <= limit {
-			t.Errorf("it is at most %d KiB all the same: the test proves nothing", most>>10)
+		most := int64(0)
+		for range 3 { // on a busy machine a reader can come and go between two commits
+			db := openTest(t, t.TempDir())
+			leave := comeAndGo(t, db)
+			most = max(most, load(t, db, total))
+			leave()
+			if most > limit {
+				return
+			}
 		}
+		t.Errorf("it is at most %d KiB all the same: the test proves nothing", most>>10)
 	})
 	t.Run("it is cut", func(t *testing.T) {
 		db := openTest(t, t.TempDir())

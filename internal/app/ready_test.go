@@ -181,7 +181,7 @@ func TestAModelThatRefusesEveryCallDegradesUntilItAnswers(t *testing.T) {
 // TestReadySaysNoWhileATableOfEveryMessageIsDamaged takes a table away under a Corebot that runs, and puts it back.
 func TestReadySaysNoWhileATableOfEveryMessageIsDamaged(t *testing.T) {
 	s := serve(t, "http://127.0.0.1:1/v1")
-	db, err := sql.Open("sqlite", filepath.Join(s.home, "data", "corebot.db"))
+	db, err := sql.Open("sqlite", filepath.Join(s.home, "data", "corebot.db")+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}
