@@ -472,6 +472,9 @@ func (p *Keeper) Of(k Key, registered bool) Keeping {
 			if r.Unsaid {
 				r.Nothing = stored.Nothing
 			}
+			if r.Nothing {
+				r.For = 0 // what is there goes as well
+			}
 			return r.Keeping
 		}
 	}

@@ -154,6 +154,10 @@ func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 		defer cancel()
 		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
 			x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft stays in its chat")
+			if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent {
+				d.unsure = true // the next try, or the next message, takes it back
+				return
+			}
 		}
 	}
 	x.forget(context.WithoutCancel(ctx), d)
@@ -252,9 +256,19 @@ func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *
 	doubt bool,
 ) (Receipt, error) {
 	receipt, err := r.sendOne(kept, d, c, s, o, place, doubt)
-	if place == "" || !errors.Is(err, ErrGone) {
+	f, gone := (*corebot.Failure)(nil), errors.Is(err, ErrGone)
+	refused := errors.As(err, &f) && f.Class == corebot.Permanent && !errors.Is(err, ErrMayBeShown)
+	if place == "" || !gone && !refused {
 		return receipt, err
 	}
-	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft is gone; its answer is sent as a message")
-	return r.sendOne(kept, d, c, s, o, "", doubt)
+	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft cannot be edited; its answer is sent as a message")
+	receipt, err = r.sendOne(kept, d, c, s, o, "", doubt)
+	if e, is := c.(Editor); is && err == nil && !gone {
+		ctx, cancel := context.WithTimeout(kept, draftCall)
+		defer cancel()
+		if err := e.Erase(ctx, o.Key, place); err != nil {
+			r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft stays in its chat")
+		}
+	}
+	return receipt, err
 }

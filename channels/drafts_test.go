@@ -121,11 +121,17 @@ type streaming struct {
 
 func stream(t *testing.T, dir string, p *editor) *streaming {
 	t.Helper()
+	return streamBy(t, dir, p, p)
+}
+
+// streamBy is stream by a channel that goes on to the editor.
+func streamBy(t *testing.T, dir string, p *editor, by channels.Channel) *streaming {
+	t.Helper()
 	s := &streaming{outbox: newOutbox(t, dir, ""), editor: p, hub: new(live.Hub)}
 	s.drafts = storage.NewDrafts(s.DB)
 	s.Stream(&damaged{s.drafts, &p.broken})
 	supervisor, err := channels.NewSupervisor(s.Door, s.Outbox, zerolog.Nop(),
-		channels.Entry{Account: channels.Account{Kind: apptest.Channel}, Channel: p})
+		channels.Entry{Account: channels.Account{Kind: apptest.Channel}, Channel: by})
 	if err != nil {
 		t.Fatal(err)
 	}

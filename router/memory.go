@@ -132,10 +132,13 @@ func memoryList(rows []string, lines int, searched, whole, more bool) string {
 		b.WriteString("and older facts: /memory WORDS finds them\n")
 	}
 	if !whole {
-		b.WriteString("The page of this chat is too large: this is its beginning.\n")
+		b.WriteString("The page of this chat is too large: this is its beginning. An operator shortens it.\n")
+		rows = rows[lines:] // no line of it can be forgotten
 	}
-	b.WriteString("/memory forget NUMBER forgets one, such as " + strings.Fields(rows[0])[0] + ".")
-	return b.String()
+	if len(rows) > 0 {
+		b.WriteString("/memory forget NUMBER forgets one, such as " + strings.Fields(rows[0])[0] + ".")
+	}
+	return strings.TrimSpace(b.String())
 }
 
 func lineOf(text string) string { return strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")) }
@@ -243,7 +246,7 @@ func (r *Router) forget(ctx context.Context, d corebot.Delivery, c corebot.Comma
 		return corebot.Result{}, err
 	}
 	mine := func(p corebot.Principal) bool { return others.Allow || m.Sender.ID != "" && p == m.Sender }
-	lines, kept, missing, err := r.forgetLines(ctx, m.Key, w.lines, mine)
+	lines, kept, missing, whole, err := r.forgetLines(ctx, m.Key, w.lines, mine)
 	if err != nil {
 		return corebot.Result{}, fmt.Errorf("forget lines of %s: %w", m.Key, err)
 	}
@@ -253,7 +256,11 @@ func (r *Router) forget(ctx context.Context, d corebot.Delivery, c corebot.Comma
 		return corebot.Result{}, fmt.Errorf("forget facts of %s: %w", m.Key, err)
 	}
 	kept, missing = kept+keptFacts, missing+len(w.facts)-facts-keptFacts
-	result := says(d, c, forgotText(lines, facts, kept, missing))
+	text := forgotText(lines, facts, kept, missing)
+	if !whole {
+		text += " The page of this chat is too large for it: an operator shortens the page first."
+	}
+	result := says(d, c, text)
 	switch {
 	case lines > 0:
 		by.Args, by.Outcome = fmt.Sprintf(`{"lines":%d}`, lines), corebot.OutcomeSuccess
@@ -283,16 +290,16 @@ func (r *Router) forgetFacts(ctx context.Context, by corebot.AuditEvent, k coreb
 }
 
 // forgetLines deletes lines by the first digits of their numbers. It counts the lines that stay because others said
-// them, and the numbers that mean no line.
+// them, and the numbers that mean no line. Without the whole page no number means a line.
 func (r *Router) forgetLines(ctx context.Context, k corebot.Key, numbers []string,
 	mine func(corebot.Principal) bool,
-) (n, kept, missing int, err error) {
+) (n, kept, missing int, whole bool, err error) {
 	if len(numbers) == 0 {
-		return 0, 0, 0, nil
+		return 0, 0, 0, true, nil
 	}
-	pieces, _, err := r.opts.Remembered.Pieces(ctx, k)
-	if err != nil {
-		return 0, 0, 0, err
+	pieces, whole, err := r.opts.Remembered.Pieces(ctx, k)
+	if err != nil || !whole {
+		return 0, 0, len(numbers), whole, err
 	}
 	texts := map[string]bool{}
 	all := numbersOf(pieces)
@@ -308,7 +315,7 @@ func (r *Router) forgetLines(ctx context.Context, k corebot.Key, numbers []strin
 		}
 	}
 	if len(texts) == 0 {
-		return 0, 0, missing, nil
+		return 0, 0, missing, true, nil
 	}
 	n, err = r.opts.Remembered.DropLines(ctx, k, func(p memory.Piece, text string) bool {
 		if !texts[lineOf(text)] {
@@ -326,7 +333,7 @@ func (r *Router) forgetLines(ctx context.Context, k corebot.Key, numbers []strin
 	if errors.Is(err, corebot.ErrNotFound) { // the page has gone meanwhile
 		err = nil
 	}
-	return n, kept, missing, err
+	return n, kept, missing, true, err
 }
 
 func forgotText(lines, facts, kept, missing int) string {

@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -172,5 +173,34 @@ func TestLinesOfNobodyAreTheAdmins(t *testing.T) {
 			t.Errorf("the list has %d bytes: %s", len(list), list)
 		}
 		l.want("ann", "a", "/memory number 299", "line number 299 of many")
+	})
+}
+
+// A page that somebody has made too large with an editor can be listed, and no number means a line of it.
+func TestNoLineOfAPageThatIsTooLargeIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		root, err := rootfs.New(dir)
+		must(t, err)
+		defer root.Close() //nolint:errcheck // of a test
+		from, r := &sources{}, &remembering{}
+		r.Store, err = memory.New(root, memory.Options{Sources: from})
+		must(t, err)
+		model := apptest.Always(apptest.Text("hm"))
+		k := apptest.New(t, apptest.Options{Model: model, Router: router.Options{Remembered: r}})
+		from.Chats, r.Facts = storage.NewChats(k.DB), storage.NewFacts(k.DB)
+		l := &linking{Kit: k.Start(), t: t, model: model}
+		l.remember(r, "ann", "a", "tea is green")
+		n := l.numberOf(l.says("ann", "a", "/memory green"), "tea is green (")
+		path := filepath.Join(dir, string(memory.Of(apptest.Key("a"))))
+		page, err := os.ReadFile(path)
+		must(t, err)
+		must(t, os.WriteFile(path, append(page, strings.Repeat("x another line of the page\n", 4000)...), 0o600))
+		if list := l.says("ann", "a", "/memory green"); !strings.Contains(list, "too large") ||
+			strings.Contains(list, "such as L") {
+			t.Errorf("it lists %q", list)
+		}
+		l.want("ann", "a", "/memory forget "+n, "an operator shortens the page first")
+		l.want("ann", "a", "hello", "hm")
 	})
 }

@@ -152,8 +152,36 @@ func encodeHistory(entries []corebot.HistoryEntry) ([]entryRow, error) {
 
 // keepsNothingTx says whether nothing that is said in a chat stays behind the turn that needs it.
 func keepsNothingTx(t *tx, k corebot.Key) (bool, error) {
+	keeping, err := keepingTx(t, k)
+	return keeping.Nothing, err
+}
+
+// copiesTx refuses to copy a conversation to a chat that keeps nothing, or that keeps it for longer than the chat in
+// which it was said.
+func copiesTx(t *tx, from, to corebot.Key) error {
+	theirs, err := keepingTx(t, to)
+	if err != nil {
+		return err
+	}
+	ours, err := keepingTx(t, from)
+	switch longer := ours.For > 0 && (theirs.For == 0 || theirs.For > ours.For); {
+	case err != nil:
+		return err
+	case theirs.Nothing:
+		return corebot.WithHint(fmt.Errorf("%w: chat %s keeps nothing of what is said there", corebot.ErrInvalid, to),
+			"`chats.store` and `chats.rules` in the settings say which chats do")
+	case longer:
+		return corebot.WithHint(fmt.Errorf("%w: chat %s keeps what is said there for %v, and chat %s for longer",
+			corebot.ErrInvalid, from, ours.For, to), "choose a chat that a rule with this time names, too: "+
+			"`chats.rules` in the settings has the rules")
+	}
+	return nil
+}
+
+// keepingTx is how long a chat keeps what is said in it.
+func keepingTx(t *tx, k corebot.Key) (corebot.Keeping, error) {
 	if !t.keeper.Distinguishes() {
-		return false, nil
+		return corebot.Keeping{}, nil
 	}
 	origin, registered := k.Origin(), false
 	if t.keeper.AsksRegistered() {
@@ -164,10 +192,10 @@ func keepsNothingTx(t *tx, k corebot.Key) (bool, error) {
 			registered = registered || here
 			return err
 		}, keyArgs(origin)...); err != nil {
-			return false, err
+			return corebot.Keeping{}, err
 		}
 	}
-	return t.keeper.Of(origin, registered).Nothing, nil
+	return t.keeper.Of(origin, registered), nil
 }
 
 // dropJournal deletes the steps of a life.

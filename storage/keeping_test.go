@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -219,4 +220,54 @@ func TestRetentionTakesTheSummaryOfLinkedWordsWithThem(t *testing.T) {
 		t.Errorf("left are %s", got)
 	}
 	wantWhole(t, db)
+}
+
+// A copy would be the way around a rule.
+func TestNoConversationIsCopiedToWhereItIsKeptForLonger(t *testing.T) {
+	dir := t.TempDir()
+	must(t, Seed(dir))
+	rules := []corebot.KeepRule{
+		{Chat: "priv*", Keeping: corebot.Keeping{Nothing: true}},
+		{Chat: "support*", Keeping: corebot.Keeping{For: day}},
+		{Chat: "weekly*", Keeping: corebot.Keeping{For: 7 * day}},
+	}
+	db, err := Open(t.Context(), dir, Options{Keeper: &corebot.Keeper{Rules: rules}})
+	must(t, err)
+	runTest(t, db)
+	for _, chat := range []string{"a", "support1", "weekly1"} {
+		saidAt(t, db, testKey(chat), "m "+chat, "wombat", time.Now())
+	}
+	for _, c := range []struct {
+		from, to string
+		refused  bool
+	}{
+		{"a", "priv1", true},
+		{"support1", "out", true},
+		{"support1", "weekly2", true},
+		{"support1", "support2", false},
+		{"weekly1", "support3", false},
+		{"a", "support4", false},
+		{"a", "b", false},
+	} {
+		_, forked := NewSessions(db).Fork(t.Context(), corebot.Fork{From: testKey(c.from), To: testKey(c.to)})
+		_, linked := NewLinks(db).Put(t.Context(), testKey(c.from), testKey(c.to+"l"))
+		for what, err := range map[string]error{"fork": forked, "link": linked} {
+			if errors.Is(err, corebot.ErrInvalid) != c.refused || !c.refused && err != nil {
+				t.Errorf("%s of %s to %s: %v", what, c.from, c.to, err)
+			}
+		}
+		if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM chats WHERE chat = '`+c.to+`'`); c.refused && n[0] != "0" {
+			t.Errorf("a refused fork has made %s", c.to)
+		}
+	}
+}
+
+func TestARuleWithATimeInAChatThatKeepsNothingDeletesWhatIsThere(t *testing.T) {
+	keeper := &corebot.Keeper{
+		Store: corebot.StoreNone,
+		Rules: []corebot.KeepRule{{Chat: "a", Unsaid: true, Keeping: corebot.Keeping{For: 30 * day}}},
+	}
+	if got := keeper.Of(testKey("a"), false); got != (corebot.Keeping{Nothing: true}) {
+		t.Errorf("it keeps %+v", got)
+	}
 }

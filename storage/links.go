@@ -285,9 +285,8 @@ func (l *Links) putTx(t *tx, from, to corebot.Key, giver, taker string) (k coreb
 	if err != nil {
 		return k, err
 	}
-	if nothing, err := keepsNothingTx(t, to); err != nil || nothing {
-		return k, cmp.Or(err, corebot.WithHint(fmt.Errorf("%w: chat %s keeps nothing of what is said there",
-			corebot.ErrInvalid, to), "`chats.store` and `chats.rules` in the settings say which chats do"))
+	if err := copiesTx(t, from, to); err != nil {
+		return k, err
 	}
 	var links int64
 	if _, err := t.one(linksInto, []any{&links}, target.ID); err != nil {

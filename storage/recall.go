@@ -238,6 +238,9 @@ func (s *Sessions) forkTx(t *tx, f corebot.Fork) (done corebot.Forked, err error
 	if err != nil {
 		return done, err
 	}
+	if err := copiesTx(t, f.From, f.To); err != nil {
+		return done, err
+	}
 	after, first, through, err := extentTx(t, from, f.At, &done)
 	if err != nil {
 		return done, err

@@ -358,7 +358,7 @@ var (
 	dropOldFiles = &query{`DELETE FROM attached_files WHERE id IN (SELECT f.id FROM attached_files f
 		WHERE f.agent = ?1 AND f.channel = ?2 AND f.account = ?3 AND f.chat = ?4 AND f.thread = ?5 AND f.at < ?6
 		AND NOT EXISTS (SELECT 1 FROM message_life m WHERE m.message_id = f.message_id AND m."end" IN ('', 'dead'))
-		AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = ?7 AND h.message_id = f.message_id)
+		AND f.message_id NOT IN (SELECT h.message_id FROM history h WHERE h.chat_id = ?7)
 		LIMIT ?8 + 0)`}
 	// The journals of the messages that dropHistory takes the entries of.
 	dropToldSteps = &query{`DELETE FROM execution_steps WHERE life_id IN (SELECT m.id FROM chats c

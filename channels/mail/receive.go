@@ -120,6 +120,12 @@ func (c *Channel) begin(ctx context.Context, box *imap.SelectData, cursor *coreb
 			if box.UIDNext > 0 {
 				at.until = box.UIDNext - 1
 			}
+			// Stored at once: a fetch that breaks the connection begins here again, and would forget what it held.
+			taken, err := door.AcceptBatch(ctx, nil, cursor.To(at.String()))
+			if err != nil {
+				return at, err
+			}
+			*cursor = taken.Cursor
 		}
 		c.stuck.behind(at.uid)
 		return at, nil

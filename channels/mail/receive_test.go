@@ -339,3 +339,23 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAMailThatBreaksTheConnectionHoldsUpNoFolderThatIsNumberedAnew(t *testing.T) {
+	s, p := platform(t), newPorter()
+	c := open(t, settings(s, func(x *mail.Settings) { x.Poll = time.Second }))
+	runAgain(t, c, p)
+	s.Awaited()
+	for i := range 5 {
+		s.Say(mailtest.Said{Text: fmt.Sprint(i + 1)})
+	}
+	until(t, "all are there", func() bool { return len(p.texts()) == 5 })
+	s.RefuseFetch(func(uid imap.UID) error {
+		if uid == 2 {
+			return mailtest.ErrCut
+		}
+		return nil
+	})
+	s.Renumber()
+	s.Say(mailtest.Said{Text: "new"})
+	until(t, "what came since is there", func() bool { return len(p.texts()) == 6 })
+}

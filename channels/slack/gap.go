@@ -100,7 +100,7 @@ func (c *Channel) patient(ctx context.Context, method string, ask args, into any
 			return c.bot.call(ctx, method, ask, into)
 		}()
 		f := (*corebot.Failure)(nil)
-		wait := time.Second
+		wait := ownPause
 		switch {
 		case errors.As(err, &f) && f.Class == corebot.RateLimited && f.RetryAfter > 0:
 			c.site.Log.Info().Str("method", method).Dur("wait_ms", f.RetryAfter).Msg("Slack asks to wait")
@@ -157,6 +157,11 @@ func (r *receiver) fillChannel(ctx context.Context, channel, since string) error
 		}
 		return true
 	})
+	if err == nil {
+		r.mu.Lock()
+		delete(r.failed, channel)
+		r.mu.Unlock()
+	}
 	if err := r.partly(err, channel); err != nil {
 		return err
 	}
@@ -190,9 +195,19 @@ func (r *receiver) fillChannel(ctx context.Context, channel, since string) error
 	return r.give(ctx, batch)
 }
 
+// ownPatience is for how long a connection is made anew because Slack itself fails to give a channel. After an outage
+// Slack fails for some minutes; a channel that it never gives must not keep the others from being heard.
+var ownPatience = 15 * time.Minute
+
+// ownPause is between two tries of a page at which Slack itself has failed.
+var ownPause = time.Second
+
 // partly takes an error that only one channel or thread has: the log says what is missing of it. Any other error ends
-// the connection, and everything is fetched again.
+// the connection, and everything is fetched again. So does a failure of Slack itself at first.
 func (r *receiver) partly(err error, channel string) error {
+	if err == nil || ofSlack(err) && r.failing(channel) < ownPatience {
+		return err
+	}
 	switch log := r.site.Log.Warn().Err(err).Str("channel_of_slack", channel); {
 	case errors.Is(err, errMore):
 		log.Msg("more was said meanwhile than is fetched: the rest is left out")
@@ -202,6 +217,21 @@ func (r *receiver) partly(err error, channel string) error {
 		return err
 	}
 	return nil
+}
+
+// failing is for how long Slack has failed to give a channel.
+func (r *receiver) failing(channel string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since, known := r.failed[channel]
+	if !known {
+		since = time.Now()
+		if r.failed == nil || len(r.failed) >= maxPlaces {
+			r.failed = map[string]time.Time{}
+		}
+		r.failed[channel] = since
+	}
+	return time.Since(since)
 }
 
 // padded is a name by which messages sort as they were said.

@@ -55,7 +55,7 @@ func TestAChannelThatSlackDoesNotGiveMakesNoChatDeaf(t *testing.T) {
 		"internal_error",
 	} {
 		t.Run(code, func(t *testing.T) {
-			t.Parallel()
+			slack.Impatient(t)
 			s := platform(t)
 			r := reconnect(t, s)
 			s.Say(slacktest.Said{Text: "in private"})
@@ -102,4 +102,27 @@ func TestAPositionThatCannotBeReadIsSaid(t *testing.T) {
 	if !strings.Contains(log.String(), "the stored position cannot be read") {
 		t.Errorf("the log has %s", log.String())
 	}
+}
+
+func TestAFailureOfSlackItselfLosesNothing(t *testing.T) {
+	s := platform(t)
+	s.Behind(2 * time.Hour)
+	r := reconnect(t, s)
+	s.Say(slacktest.Said{Text: "while away"})
+	s.Behind(0) // two hours later
+	var fails atomic.Bool
+	fails.Store(true)
+	s.Faults(func(c slacktest.Call) slacktest.Fault {
+		if c.Method == "conversations.history" && fails.Load() {
+			return slacktest.Fault{Error: "internal_error"}
+		}
+		return slacktest.Fault{}
+	})
+	r.start()
+	if err := <-r.ended; err == nil || !strings.Contains(err.Error(), "internal_error") {
+		t.Errorf("it ended with %v", err)
+	}
+	fails.Store(false)
+	r.start() // as the supervisor does
+	r.until("what was said meanwhile came", func() bool { return r.has("while away") })
 }

@@ -84,6 +84,8 @@ type Channel struct {
 	mu    sync.Mutex
 	user  self // zero: Slack was not asked yet
 	names names
+
+	failed map[string]time.Time // channels that Slack itself has failed to give, and since when; guarded by mu
 }
 
 var (

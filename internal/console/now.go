@@ -75,6 +75,7 @@ const settles = 150 * time.Millisecond
 // nowStream tells a page that something has changed, as server-sent events. The page then asks for what it shows.
 func (c *Console) nowStream(v *visit) error {
 	_, done := c.opts.Channel.running()
+	logins := c.opts.Channel.loggedOut() // before the look below: a session that ends behind it is noticed
 	events, stop := c.opts.Live.WatchSteps()
 	defer stop()
 	out, err := v.events()
@@ -84,7 +85,9 @@ func (c *Console) nowStream(v *visit) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	var due <-chan time.Time
-	logins := c.opts.Channel.loggedOut()
+	if !v.loggedIn() {
+		return nil
+	}
 	for {
 		select {
 		case <-v.ctx().Done():

@@ -65,17 +65,17 @@ func (c *Console) stream(v *visit) error {
 	if st.out, err = v.events(); err != nil {
 		return nil //nolint:nilerr // the browser has left
 	}
+	logins := c.opts.Channel.loggedOut() // before update looks whether the session is in force
 	if st.out.send("", "hello", "") != nil || st.update() != nil {
 		return nil
 	}
-	st.follow(events, posted)
+	st.follow(events, posted, logins)
 	return nil
 }
 
 // follow passes on what happens until the page or Corebot ends.
-func (st *chatStream) follow(events <-chan live.Event, posted <-chan struct{}) {
+func (st *chatStream) follow(events <-chan live.Event, posted, logins <-chan struct{}) {
 	_, done := st.c.opts.Channel.running()
-	logins := st.c.opts.Channel.loggedOut()
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	var due <-chan time.Time

@@ -1,0 +1,117 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// out is an editor whose platform is away for a while.
+type out struct {
+	*editor
+	away *bool
+}
+
+func (p out) gone() error {
+	if *p.away {
+		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: channels.Unsent, Err: errors.New("it is away")}
+	}
+	return nil
+}
+
+func (p out) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	if err := p.gone(); err != nil {
+		return channels.Receipt{}, err
+	}
+	return p.editor.Send(ctx, o)
+}
+
+func (p out) Edit(ctx context.Context, id string, o channels.Outbound) (channels.Receipt, error) {
+	if err := p.gone(); err != nil {
+		return channels.Receipt{}, err
+	}
+	return p.editor.Edit(ctx, id, o)
+}
+
+func (p out) Erase(ctx context.Context, k corebot.Key, id string) error {
+	if err := p.gone(); err != nil {
+		return err
+	}
+	return p.editor.Erase(ctx, k, id)
+}
+
+func TestAPartOfAnAnswerIsTakenBackAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := false
+		p := &editor{platform: &platform{}, every: time.Second}
+		p.fails = func(n int) error {
+			if n == 2 {
+				away = true
+				return fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
+			}
+			return nil
+		}
+		s := streamBy(t, "", p, out{p, &away})
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c", "d", "e")
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abcde")
+		pass(time.Second)
+		s.mu.Lock()
+		away = false
+		s.mu.Unlock()
+		pass(time.Minute)
+		s.shows(t, "abcde")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+func TestAPartOfATurnThatFailedInAnOutageIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := false
+		p := &editor{platform: &platform{}, every: time.Second}
+		s := streamBy(t, "", p, out{p, &away})
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c", "d", "e")
+		away = true
+		s.turn(live.TurnEnded, "failed")
+		s.say(t, corebot.KindNotice, "n1", "m1", "it failed")
+		pass(time.Second)
+		away = false
+		pass(time.Minute)
+		s.shows(t, "it failed")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+func TestAnAnswerWhoseLastEditIsRefusedForGoodIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &editor{platform: &platform{}, every: time.Second}
+		refused := false
+		p.fails = func(int) error {
+			if refused {
+				return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("refused for good")}
+			}
+			return nil
+		}
+		s := stream(t, "", p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		refused = true
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abcde")
+		pass(time.Minute)
+		s.shows(t, "abcde")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
