@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +17,11 @@ import (
 // out is an editor whose platform is away for a while.
 type out struct {
 	*editor
-	away *bool
+	away *atomic.Bool
 }
 
 func (p out) gone() error {
-	if *p.away {
+	if p.away.Load() {
 		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: channels.Unsent, Err: errors.New("it is away")}
 	}
 	return nil
@@ -49,11 +50,11 @@ func (p out) Erase(ctx context.Context, k corebot.Key, id string) error {
 
 func TestAPartOfAnAnswerIsTakenBackAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := false
+		var away atomic.Bool
 		p := &editor{platform: &platform{}, every: time.Second}
 		p.fails = func(n int) error {
 			if n == 2 {
-				away = true
+				away.Store(true)
 				return fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
 			}
 			return nil
@@ -64,9 +65,7 @@ func TestAPartOfAnAnswerIsTakenBackAfterAnOutage(t *testing.T) {
 		s.turn(live.TurnEnded, "answered")
 		s.say(t, corebot.KindReply, "r1", "m1", "abcde")
 		pass(time.Second)
-		s.mu.Lock()
-		away = false
-		s.mu.Unlock()
+		away.Store(false)
 		pass(time.Minute)
 		s.shows(t, "abcde")
 		s.kept(t, 0)
@@ -76,16 +75,16 @@ func TestAPartOfAnAnswerIsTakenBackAfterAnOutage(t *testing.T) {
 
 func TestAPartOfATurnThatFailedInAnOutageIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := false
+		var away atomic.Bool
 		p := &editor{platform: &platform{}, every: time.Second}
 		s := streamBy(t, "", p, out{p, &away})
 		s.turn(live.TurnStarted, "")
 		s.grow("a", "b", "c", "d", "e")
-		away = true
+		away.Store(true)
 		s.turn(live.TurnEnded, "failed")
 		s.say(t, corebot.KindNotice, "n1", "m1", "it failed")
 		pass(time.Second)
-		away = false
+		away.Store(false)
 		pass(time.Minute)
 		s.shows(t, "it failed")
 		s.kept(t, 0)
@@ -96,9 +95,9 @@ func TestAPartOfATurnThatFailedInAnOutageIsTakenBack(t *testing.T) {
 func TestAnAnswerWhoseLastEditIsRefusedForGoodIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &editor{platform: &platform{}, every: time.Second}
-		refused := false
+		var refused atomic.Bool
 		p.fails = func(int) error {
-			if refused {
+			if refused.Load() {
 				return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("refused for good")}
 			}
 			return nil
@@ -106,7 +105,7 @@ func TestAnAnswerWhoseLastEditIsRefusedForGoodIsSent(t *testing.T) {
 		s := stream(t, "", p)
 		s.turn(live.TurnStarted, "")
 		s.grow("a", "b", "c")
-		refused = true
+		refused.Store(true)
 		s.turn(live.TurnEnded, "answered")
 		s.say(t, corebot.KindReply, "r1", "m1", "abcde")
 		pass(time.Minute)
