@@ -159,7 +159,7 @@ func TestNoStatementOfASweepLooksAtMoreThanItsRange(t *testing.T) {
 		"drop audit":    cutAudit,
 		"next to index": nextToIndex, "advance index": advanceIndex, "drop mail": mailboxTable.drop,
 		"drop history": dropHistory, "drop summary": dropSummary, "nth in session": nthInSession,
-		"nth of all": nthOfAll, "oldest": oldestOfChat,
+		"nth of all": nthOfAll, "oldest": oldestOfChat, "entries": entriesPage,
 	} {
 		for line := range strings.Lines(plan(t, path, q)) {
 			if line = strings.TrimSpace(line); strings.HasPrefix(line, "SCAN") && line != "SCAN gone" ||

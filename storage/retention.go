@@ -365,14 +365,15 @@ var (
 		JOIN lanes l ON l.direction = 1 AND l.agent = c.agent AND l.channel = c.channel AND l.account = c.account
 		  AND l.chat = c.chat AND l.thread = c.thread
 		JOIN message_life m ON m.lane_id = l.id AND m."end" NOT IN ('', 'dead') AND m.message_id IN (
-		  SELECT message_id FROM history WHERE chat_id = ?1 AND (session, seq, ordinal) <= (?2, ?3, ?4))
+		  SELECT message_id FROM history WHERE chat_id = ?1 AND (session, seq, ordinal) <= (?2, ?3, ?4)
+		  AND (session, seq, ordinal) >= (?5, ?6, ?7))
 		WHERE c.id = ?1)`}
 )
 
 // sweepKept deletes all that a chat keeps for a time of its own, and that is older. A summary is as old as the first
 // message of which it was made.
 func (r *Retention) sweepKept(ctx context.Context, c corebot.Chat, before time.Time) error {
-	if err := r.sweepChat(ctx, c, before, true); err != nil {
+	if err := r.sweepStrictly(ctx, c, before); err != nil {
 		return err
 	}
 	files := before

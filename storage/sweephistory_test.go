@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,4 +112,35 @@ func TestALaneGoesWithTheLastOfItsHistory(t *testing.T) {
 			t.Errorf("the history is %+v, %v", entries, err)
 		}
 	})
+}
+
+// Neither a turn from a clock that was ahead nor a young turn before copies of a link keeps older turns in a chat with
+// a time of its own. A chat that is to keep nothing loses the turn of the future too.
+func TestAStrictTimeIsForEachTurnWhereverItStands(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	rule := &corebot.Keeper{Rules: []corebot.KeepRule{{Chat: "b", Keeping: corebot.Keeping{For: day}}}}
+	saidAt(t, db, testKey("b"), "m0", "numbat", time.Now().Add(365*day))
+	for _, id := range []string{"m1", "m2"} {
+		saidAt(t, db, testKey("b"), id, "wombat", time.Now().Add(-30*day))
+	}
+	saidAt(t, db, testKey("b"), "m3", "dingo", time.Now())
+	saidAt(t, db, testKey("a"), "m4", "quokka", time.Now().Add(-60*day))
+	_, err := NewLinks(db).Put(t.Context(), testKey("a"), testKey("b"))
+	must(t, err)
+	left := func() string {
+		return strings.Join(sideQuery(t, db.path, `SELECT h.text FROM history h JOIN chats c ON c.id = h.chat_id
+			WHERE c.chat = 'b' ORDER BY h.session, h.seq, h.ordinal`), " ")
+	}
+	must(t, keeping(t, db, RetentionOptions{Keeper: rule}).Sweep(t.Context()))
+	if got := left(); got != "numbat numbat dingo dingo" {
+		t.Errorf("left are %q", got)
+	}
+	if tables := tablesWith(t, db, "wombat"); len(tables) > 0 {
+		t.Errorf("%q still have what was said", tables)
+	}
+	none := &corebot.Keeper{Store: corebot.StoreNone}
+	must(t, keeping(t, db, RetentionOptions{Keeper: none}).Sweep(t.Context()))
+	if got := left(); got != "" {
+		t.Errorf("a chat that keeps nothing has %q", got)
+	}
 }

@@ -149,22 +149,26 @@ var (
 	oldestOfChat = &query{
 		`SELECT session, seq, ordinal, at FROM history WHERE chat_id = ? ORDER BY session, seq, ordinal LIMIT ? + 0`,
 	}
-	dropHistory = &query{`DELETE FROM history WHERE chat_id = ? AND (session, seq, ordinal) <= (?, ?, ?)`}
+	entriesPage = &query{`SELECT session, seq, ordinal, at FROM history WHERE chat_id = ?
+		AND (session, seq, ordinal) > (?, ?, ?) ORDER BY session, seq, ordinal LIMIT ? + 0`}
+	dropHistory = &query{`DELETE FROM history WHERE chat_id = ?1 AND (session, seq, ordinal) <= (?2, ?3, ?4)
+		AND (session, seq, ordinal) >= (?5, ?6, ?7)`}
 	// The summary of an earlier session is deleted with the first of its entries. The summary of the current session
 	// stays in their place.
-	dropSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND session <= ? AND session < ?`}
+	dropSummary = &query{`DELETE FROM summaries WHERE chat_id = ? AND session BETWEEN ? AND ? AND session < ?`}
 	// Retention deletes what was made of linked words with the first of these words: a later /unlink could not find
 	// it. The range is that of dropHistory.
 	dropNotesOfLinked = &query{`DELETE FROM summaries WHERE chat_id = ?1 AND session IN (SELECT session FROM history
-		WHERE chat_id = ?1 AND linked <> 0 AND (session, seq, ordinal) <= (?2, ?3, ?4))`}
+		WHERE chat_id = ?1 AND linked <> 0 AND (session, seq, ordinal) <= (?2, ?3, ?4)
+		AND (session, seq, ordinal) >= (?5, ?6, ?7))`}
 	dropFactsOfLinked = &query{`DELETE FROM facts WHERE chat_id = ?1 AND (message_id, sender) IN (
 		SELECT message_id, sender FROM history WHERE chat_id = ?1 AND linked <> 0
-		AND (session, seq, ordinal) <= (?2, ?3, ?4))`}
+		AND (session, seq, ordinal) <= (?2, ?3, ?4) AND (session, seq, ordinal) >= (?5, ?6, ?7))`}
 	// A turn that is under way can have read such words, and can be making a summary of them.
 	busyWithLinked = &query{`SELECT COUNT(*) FROM chats c JOIN lanes l ON l.direction = 1 AND l.agent = c.agent
 		AND l.channel = c.channel AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread
 		WHERE c.id = ?1 AND l.depth > 0 AND EXISTS (SELECT 1 FROM history h WHERE h.chat_id = ?1 AND h.linked <> 0
-		AND (h.session, h.seq, h.ordinal) <= (?2, ?3, ?4))`}
+		AND (h.session, h.seq, h.ordinal) <= (?2, ?3, ?4) AND (h.session, h.seq, h.ordinal) >= (?5, ?6, ?7))`}
 	// A summary without any history stands for nothing.
 	dropLastSummary = &query{
 		`DELETE FROM summaries WHERE chat_id = ? AND NOT EXISTS (SELECT 1 FROM history WHERE chat_id =
@@ -190,10 +194,12 @@ func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 			}
 			switch {
 			case err != nil:
-			case own.Nothing || own.For > 0:
+			case own.Nothing: // all of it is too old, whatever the clock was
+				err = r.sweepKept(ctx, c, r.db.clock.now().AddDate(100, 0, 0))
+			case own.For > 0:
 				err = r.sweepKept(ctx, c, r.db.clock.now().Add(-own.For))
 			default:
-				err = r.sweepChat(ctx, c, before, false)
+				err = r.sweepChat(ctx, c, before)
 			}
 			last = c.ID
 		}
@@ -201,16 +207,12 @@ func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 	})
 }
 
-// sweepChat deletes the oldest entries of a chat, page by page, while they are over. A strict sweep has no exception
-// for recent entries, and takes the journals along.
-func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.Time, strict bool) error {
+// sweepChat deletes the oldest entries of a chat, page by page, while they are over.
+func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.Time) error {
 	chat, session := c.ID, c.Session
 	var crowded, recent place
-	if strict {
-		recent = place{session: math.MaxInt64}
-	}
 	for {
-		oldest, err := r.oldest(ctx, chat)
+		oldest, err := r.entriesOf(ctx, oldestOfChat, chat, sweepRows)
 		if err != nil || len(oldest) == 0 {
 			return err
 		}
@@ -228,7 +230,7 @@ func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.T
 		}
 		last, gone := oldest[n-1], int64(0)
 		err = r.drop(ctx, "history", func(t *tx) (_ int64, err error) {
-			gone, err = dropEntriesTx(t, c, last.place, strict)
+			gone, err = dropEntriesTx(t, c, place{}, last.place, false)
 			return gone, err
 		})
 		if err != nil || n < len(oldest) || gone == 0 {
@@ -237,12 +239,42 @@ func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.T
 	}
 }
 
-// dropEntriesTx deletes the entries of a chat up to a place, with what was made of them. While a turn can be making a
-// summary of words that came by a link, it deletes nothing: the next pass does.
-func dropEntriesTx(t *tx, c corebot.Chat, last place, strict bool) (gone int64, err error) {
-	upTo := []any{c.ID, last.session, last.seq, last.ordinal}
+// sweepStrictly deletes each turn of a chat that has an old entry, with its journal, wherever it stands: a turn from
+// a clock that was ahead, or copies that a link put behind younger turns, hide nothing.
+func (r *Retention) sweepStrictly(ctx context.Context, c corebot.Chat, before time.Time) error {
+	after := place{session: -1}
+	for {
+		page, err := r.entriesOf(ctx, entriesPage, c.ID, after.session, after.seq, after.ordinal, sweepRows)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		after = page[len(page)-1].place
+		for n := 0; n < len(page); n++ {
+			first := n
+			for n < len(page) && page[n].at.Before(before) {
+				n++
+			}
+			if n == first {
+				continue
+			}
+			from, last := page[first].place, page[n-1].place
+			from.ordinal, last.ordinal = 0, math.MaxInt64
+			err := r.drop(ctx, "history", func(t *tx) (int64, error) {
+				return dropEntriesTx(t, c, from, last, true)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// dropEntriesTx deletes the entries of a chat between two places, with what was made of them. While a turn can be
+// making a summary of words that came by a link, it deletes nothing: the next pass does.
+func dropEntriesTx(t *tx, c corebot.Chat, from, last place, strict bool) (gone int64, err error) {
+	of := []any{c.ID, last.session, last.seq, last.ordinal, from.session, from.seq, from.ordinal}
 	var busy int64
-	if _, err := t.one(busyWithLinked, []any{&busy}, upTo...); err != nil || busy > 0 {
+	if _, err := t.one(busyWithLinked, []any{&busy}, of...); err != nil || busy > 0 {
 		return 0, err
 	}
 	before := []*query{dropNotesOfLinked, dropFactsOfLinked}
@@ -250,14 +282,14 @@ func dropEntriesTx(t *tx, c corebot.Chat, last place, strict bool) (gone int64, 
 		before = append(before, dropToldSteps)
 	}
 	for _, q := range before {
-		if _, err := t.exec(q, upTo...); err != nil {
+		if _, err := t.exec(q, of...); err != nil {
 			return 0, err
 		}
 	}
-	if _, err := t.exec(dropSummary, c.ID, last.session, c.Session); err != nil {
+	if _, err := t.exec(dropSummary, c.ID, from.session, last.session, c.Session); err != nil {
 		return 0, err
 	}
-	if gone, err = t.exec(dropHistory, upTo...); err != nil {
+	if gone, err = t.exec(dropHistory, of...); err != nil {
 		return gone, err
 	}
 	_, err = t.exec(dropLastSummary, c.ID)
@@ -293,13 +325,13 @@ type dated struct {
 	at time.Time
 }
 
-func (r *Retention) oldest(ctx context.Context, chat int64) (page []dated, err error) {
-	err = r.db.reader.each(ctx, oldestOfChat, func(s scanner) error {
+func (r *Retention) entriesOf(ctx context.Context, q *query, args ...any) (page []dated, err error) {
+	err = r.db.reader.each(ctx, q, func(s scanner) error {
 		var d dated
 		err := s.Scan(&d.session, &d.seq, &d.ordinal, moment{&d.at})
 		page = append(page, d)
 		return err
-	}, chat, sweepRows)
+	}, args...)
 	return page, err
 }
 
