@@ -239,8 +239,8 @@ func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.T
 	}
 }
 
-// sweepStrictly deletes each turn of a chat that has an old entry, with its journal, wherever it stands: a turn from
-// a clock that was ahead, or copies that a link put behind younger turns, hide nothing.
+// sweepStrictly deletes each turn of a chat that has an old entry, with its journal, wherever it stands. A turn from
+// a clock that was ahead hides nothing. Nor do younger turns before the copies of a link.
 func (r *Retention) sweepStrictly(ctx context.Context, c corebot.Chat, before time.Time) error {
 	after := place{session: -1}
 	for {

@@ -5,7 +5,7 @@ import "time"
 // A copy that never comes costs the tests this long, once for each mail that is looked for.
 func init() { arrives, firstWait = 1500*time.Millisecond, 10*time.Millisecond }
 
-// Secure has a channel treat its servers as servers elsewhere, with TLS from the first byte or by STARTTLS: a server of
+// Secure has a channel treat its servers as servers elsewhere, with TLS from the first byte or by STARTTLS. A server of
 // the tests is on this machine, where TLS is not required, and has not the ports that begin with TLS.
 func (c *Channel) Secure(implicit bool) {
 	for _, s := range []*server{&c.imap, &c.smtp} {

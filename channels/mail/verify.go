@@ -213,7 +213,7 @@ func verified(h header, authservID string, from address) bool {
 	return aligned && !failed
 }
 
-// login says whether somebody has logged in to the server under an address: the method auth of RFC 8601. named says
+// login says whether somebody has logged in to the server under an address (the method auth of RFC 8601). named says
 // that the server has noted a name of a login, in smtp.auth. The address in smtp.mailfrom is chosen by the
 // client, and many servers let a user choose any. So smtp.mailfrom counts only where no check has smtp.auth. A name
 // without a domain is a mailbox of the domain authserv-id, if that is one.

@@ -95,8 +95,8 @@ func processorTime() time.Duration {
 }
 
 // BenchmarkTurnsThatSocketsFollow is the time of a turn, one at a time, while sockets follow its chat, or chats of
-// their own. p50-ms is the median of the time until the answer, cpu-ms the processor time of Corebot for a turn, and
-// heap-MiB the memory of Corebot with all sockets open. Turns come one behind another, or every tenth of a second.
+// their own. p50-ms is the median of the time until the answer. cpu-ms is the processor time of Corebot for a turn.
+// heap-MiB is the memory of Corebot with all sockets open. Turns come one behind another, or every tenth of a second.
 func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
 	for _, c := range []struct {
 		name    string
