@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -142,5 +143,23 @@ func TestAStrictTimeIsForEachTurnWhereverItStands(t *testing.T) {
 	must(t, keeping(t, db, RetentionOptions{Keeper: none}).Sweep(t.Context()))
 	if got := left(); got != "" {
 		t.Errorf("a chat that keeps nothing has %q", got)
+	}
+}
+
+// A question without its answer, or an answer without its question, would mislead the model.
+func TestAStrictTimeTakesWholeTurns(t *testing.T) {
+	for _, young := range []string{"user", "assistant"} {
+		t.Run(young, func(t *testing.T) {
+			db := openTest(t, t.TempDir())
+			rule := &corebot.Keeper{Rules: []corebot.KeepRule{{Chat: "b", Keeping: corebot.Keeping{For: day}}}}
+			saidAt(t, db, testKey("b"), "m1", "wombat", time.Now().Add(-30*day))
+			saidAt(t, db, testKey("b"), "m2", "dingo", time.Now())
+			sideQuery(t, db.path, `UPDATE history SET at = ? WHERE message_id = 'm1' AND speaker = ?`,
+				time.Now().UnixMilli(), young)
+			must(t, keeping(t, db, RetentionOptions{Keeper: rule}).Sweep(t.Context()))
+			if got := sideQuery(t, db.path, `SELECT text FROM history`); !slices.Equal(got, []string{"dingo", "dingo"}) {
+				t.Errorf("left are %q", got)
+			}
+		})
 	}
 }
