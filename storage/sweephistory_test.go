@@ -157,7 +157,8 @@ func TestAStrictTimeTakesWholeTurns(t *testing.T) {
 			sideQuery(t, db.path, `UPDATE history SET at = ? WHERE message_id = 'm1' AND speaker = ?`,
 				time.Now().UnixMilli(), young)
 			must(t, keeping(t, db, RetentionOptions{Keeper: rule}).Sweep(t.Context()))
-			if got := sideQuery(t, db.path, `SELECT text FROM history`); !slices.Equal(got, []string{"dingo", "dingo"}) {
+			got := sideQuery(t, db.path, `SELECT text FROM history`)
+			if !slices.Equal(got, []string{"dingo", "dingo"}) {
 				t.Errorf("left are %q", got)
 			}
 		})
