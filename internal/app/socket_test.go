@@ -269,3 +269,37 @@ func TestASocketFollowsNoMoreChatsThanItWaitsFor(t *testing.T) {
 		readTo(t, conn, "done")
 	}
 }
+
+// A client that was cut off behind the last text of a run comes back: it has the answer, and must not show it twice.
+func TestAClientThatResumesBehindTheTextOfARunShowsItsAnswerOnce(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	app := newSender(t, a, "app", "main")
+	w := app.dial()
+	tell(t, w, map[string]any{"type": "subscribe", "agentId": "main", "sessionKey": "main"})
+	tell(t, w, map[string]any{"type": "nonsense"})
+	readTo(t, w, "error") // behind the subscription
+	tell(t, app.dial(), map[string]any{"type": "send", "agentId": "main", "id": "m1", "message": "hello there"})
+	said, all := readTo(t, w, "history_updated")
+	var last int64
+	for _, e := range all {
+		if e.Type == "text" {
+			last = e.Seq
+		}
+	}
+	again := app.dial()
+	tell(t, again, map[string]any{"type": "resume", "agentId": "main", "sessionKey": "main", "after": last})
+	_, rest := readTo(t, again, "history_updated")
+	shown := said
+	for _, e := range rest {
+		switch e.Type {
+		case "reset":
+			shown = ""
+		case "text":
+			shown += e.Data
+		}
+	}
+	if last == 0 || said == "" || shown != said {
+		t.Errorf("it had %q, and shows %q", said, shown)
+	}
+}

@@ -260,6 +260,7 @@ type frame struct {
 	messages      []*websocket.PreparedMessage
 	before, after string    // the text that the run has streamed to a socket
 	began         time.Time // of an end: when the run began, as the socket knows
+	unseen        bool      // of an end: the run began before the socket, and the client may have text of it
 	text          string    // of an answer, before it is told
 	err           error
 }

@@ -94,7 +94,7 @@ func (k *socket) finish(f *chatFeed, id string, seq int64, end *frame) bool {
 func (f *frame) end(s *Server, key corebot.Key, id, text string, seq int64) {
 	of := socketEvent{AgentID: key.Agent, SessionID: key.String(), MessageID: id, Seq: seq}
 	rest, streams := strings.CutPrefix(text, f.before)
-	if !streams && f.before != "" {
+	if !streams && f.before != "" || f.unseen {
 		if rest = text; text != "" {
 			reset := of
 			reset.Type = "reset"
@@ -259,8 +259,9 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 		return k.updated(f, e.Seq)
 	}
 	streamed, began := k.streamed[r], cmp.Or(k.began[r], e.At)
-	text := streamed
-	if f.key.Channel == corebot.APIChannel {
+	text, unseen := streamed, false
+	if f.key.Channel == corebot.APIChannel { // others are told only what was streamed, so a reset would lose more
+		unseen = k.began[r].IsZero()
 		whole, err := k.wholeAnswer(f.key, e)
 		if err != nil {
 			return k.refuse(socketRequest{AgentID: f.key.Agent, ID: e.MessageID}, err)
@@ -269,11 +270,11 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 	}
 	end := k.server.frames.of(frameKey{f.key.String(), "end of " + e.MessageID, e.Seq, e.Seq})
 	end.once.Do(func() {
-		end.before, end.began = streamed, began
+		end.before, end.began, end.unseen = streamed, began, unseen
 		end.end(k.server, f.key, e.MessageID, text, e.Seq)
 	})
-	if end.before != streamed || !end.began.Equal(began) { // this socket has not seen the same
-		end = &frame{before: streamed, began: began}
+	if end.before != streamed || !end.began.Equal(began) || end.unseen != unseen { // this socket has seen less or more
+		end = &frame{before: streamed, began: began, unseen: unseen}
 		end.end(k.server, f.key, e.MessageID, text, e.Seq)
 	}
 	return k.finish(f, e.MessageID, e.Seq, end)
