@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/internal/live"
 )
 
@@ -111,6 +112,23 @@ func TestAnAnswerWhoseLastEditIsRefusedForGoodIsSent(t *testing.T) {
 		pass(time.Minute)
 		s.shows(t, "abcde")
 		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+func TestAnswersWhoseEndWasMissedKeepNoOtherFromGrowing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &editor{platform: &platform{}, every: time.Second}
+		s := stream(t, "", p)
+		for i := range 64 { // as many as can grow at once
+			s.hub.Publish(live.Event{Kind: live.TurnStarted, Key: apptest.Key(fmt.Sprint("x", i)), MessageID: "m1"})
+		}
+		pass(time.Hour)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c", "d", "e")
+		if len(s.edited()) == 0 {
+			t.Error("no answer grows any more")
+		}
 		s.stop()
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -109,11 +110,22 @@ type growing struct {
 	message string // that is answered
 	more    chan struct{}
 	end     context.CancelFunc
+	ended   <-chan struct{} // it is shown no longer: it has ended, or took too long
 
 	mu   sync.Mutex
 	text strings.Builder
 	seen int  // bytes of the text that are not shown again without more behind them
 	over bool // its reply is sent
+}
+
+// isOver says whether the answer is shown no longer.
+func (g *growing) isOver() bool {
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // overtaken notes that a message is sent into the chat. The answer gets no draft behind its own reply, nor behind the
@@ -193,13 +205,18 @@ func (s *Supervisor) Draft(ctx context.Context, answers Answers) error {
 			delete(all, e.Key)
 		}
 		w := editors[AccountOf(e.Key)]
+		if len(all) >= mostDrafts { // the word that an answer ended can be missed
+			maps.DeleteFunc(all, func(_ corebot.Key, g *growing) bool { return g.isOver() })
+		}
 		if e.Kind != live.TurnStarted || w == nil || len(all) >= mostDrafts ||
 			strings.HasPrefix(e.MessageID, corebot.OwnIDs) {
 			continue
 		}
 		if every := w.Channel.(Editor).DraftEvery(e.Key); every > 0 {
 			shown, end := context.WithTimeout(ctx, typingMost)
-			g := &growing{key: e.Key, message: e.MessageID, more: make(chan struct{}, 1), end: end}
+			g := &growing{
+				key: e.Key, message: e.MessageID, more: make(chan struct{}, 1), end: end, ended: shown.Done(),
+			}
 			all[e.Key] = g
 			showing.Go(func() {
 				defer end()

@@ -258,19 +258,7 @@ func (p *postbox) set(ctx context.Context) (webhookInfo, error) {
 	if err != nil {
 		return info, err
 	}
-	now := placeOf(p.cursor.Position)
-	hooks := []string{p.hook.url}
-	switch {
-	case info.URL == "" || info.URL == p.hook.url:
-	case !slices.Contains(now.hooks, info.URL):
-		return info, taken
-	default:
-		hooks = append(hooks, info.URL)
-	}
-	p.turn <- struct{}{} // an earlier webhook of the same address can be posted to already
-	p.cursor, err = now.keep(ctx, p.door, p.cursor, hooks...)
-	<-p.turn
-	if err != nil {
+	if err := p.claim(ctx, info.URL); err != nil {
 		return info, err
 	}
 	_, err = call[bool](ctx, &p.client, "setWebhook", map[string]any{
@@ -281,6 +269,26 @@ func (p *postbox) set(ctx context.Context) (webhookInfo, error) {
 	}
 	p.door.Alive()
 	return info, nil
+}
+
+// claim stores which webhooks are Corebot's own, before one is set. A webhook of another program is [taken].
+func (p *postbox) claim(ctx context.Context, set string) (err error) {
+	select { // an earlier webhook of the same address can be posted to already
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.turn }()
+	now, hooks := placeOf(p.cursor.Position), []string{p.hook.url}
+	switch {
+	case set == "" || set == p.hook.url:
+	case !slices.Contains(now.hooks, set):
+		return taken
+	default:
+		hooks = append(hooks, set)
+	}
+	p.cursor, err = now.keep(ctx, p.door, p.cursor, hooks...)
+	return err
 }
 
 // ServeHTTP implements [http.Handler]. Before the secret is known to be right nothing of the body is read.

@@ -45,6 +45,9 @@ func (r *ring) add(e Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.idle.IsZero() && time.Since(r.idle) > ringTime {
+		// Somebody can come back before the ring is dropped: he is told that he has missed something.
+		r.last++
+		r.events, r.bytes = nil, 0
 		return false
 	}
 	if !r.join(e) {
