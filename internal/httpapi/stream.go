@@ -264,7 +264,7 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 		unseen = k.began[r].IsZero()
 		whole, err := k.wholeAnswer(f.key, e)
 		if err != nil { // the history has it, and the client is told to read that
-			k.server.opts.Log.Warn().Err(err).Str("message", e.MessageID).Msg("an answer was not read in time for sockets")
+			k.server.opts.Log.Warn().Err(err).Str("message", e.MessageID).Msg("sockets are not told the answer")
 			whole, unseen = streamed, false
 		}
 		text = whole
