@@ -132,3 +132,46 @@ func TestAnswersWhoseEndWasMissedKeepNoOtherFromGrowing(t *testing.T) {
 		s.stop()
 	})
 }
+
+func TestAPartOfAnAnswerThatIsADeadLetterIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		p := &editor{platform: &platform{}, every: time.Second}
+		s := streamBy(t, "", p, broken{p, &away})
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		away.Store(true)
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abcde")
+		pass(time.Hour)
+		if life := s.life(t, "r1"); life.End != corebot.EndDead {
+			t.Fatalf("it ended %q", life.End)
+		}
+		away.Store(false)
+		s.say(t, corebot.KindReply, "r2", "m2", "next")
+		pass(time.Minute)
+		s.shows(t, "next")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// broken is an editor whose platform fails at every message.
+type broken struct {
+	*editor
+	fails *atomic.Bool
+}
+
+func (b broken) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	if b.fails.Load() {
+		return channels.Receipt{}, errors.New("it failed")
+	}
+	return b.editor.Send(ctx, o)
+}
+
+func (b broken) Edit(ctx context.Context, id string, o channels.Outbound) (channels.Receipt, error) {
+	if b.fails.Load() {
+		return channels.Receipt{}, errors.New("it failed")
+	}
+	return b.editor.Edit(ctx, id, o)
+}

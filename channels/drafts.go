@@ -104,6 +104,30 @@ func (x *drafts) of(ctx context.Context, k corebot.Key) (*draft, error) {
 
 func newDraft(d corebot.Draft) *draft { return &draft{turn: make(chan struct{}, 1), Draft: d} }
 
+// died takes back the draft whose place a reply was to take that is a dead letter: what stands there is a part of an
+// answer, and looks like all of it.
+func (x *drafts) died(ctx context.Context, e Editor, m corebot.Message) {
+	x.mu.Lock()
+	_, is := x.open[m.Key]
+	x.mu.Unlock()
+	if !is {
+		return
+	}
+	d, err := x.of(ctx, m.Key)
+	if err != nil {
+		return
+	}
+	defer x.release(d)
+	if d.Reply != m.ID {
+		return
+	}
+	d.Reply = ""
+	if err := x.store.Put(ctx, d.Draft); err != nil {
+		x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("the draft of a dead letter may stay in its chat")
+	}
+	x.erase(ctx, e, d)
+}
+
 // release lets others change a draft. One that shows nothing is forgotten.
 func (x *drafts) release(d *draft) {
 	if d.Shown == "" {

@@ -257,6 +257,10 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 	if r.drafts.store != nil && outcome.Verb == corebot.Done {
 		r.drafts.settled(context.WithoutCancel(ctx), d.Message)
 	}
+	if e, edits := r.channelOf(d).(Editor); edits && r.drafts.store != nil && outcome.Verb == corebot.Dead &&
+		outcome.Reason != ReasonAmbiguous && len(d.Journal) == 0 { // nothing of it is shown, as far as is known
+		r.drafts.died(context.WithoutCancel(ctx), e, d.Message)
+	}
 	switch outcome.Verb {
 	case corebot.Dead:
 		log.Error().Str("reason", outcome.Reason).Str("error",
