@@ -185,8 +185,8 @@ func (s *Server) do(c Call, r *http.Request, path string) (any, *Fault) {
 	case ch.mute:
 		return nil, &Fault{Status: 403, Code: 50013, Message: "Missing Permissions"}
 	}
-	if until := time.Until(s.floods[c.Channel]); until > 0 {
-		s.complain("channel %s was to be left alone for another %v", c.Channel, until)
+	if until := time.Until(s.floods[c.route()]); until > 0 {
+		s.complain("channel %s was to be left alone for another %v by %s", c.Channel, until, c.Name)
 	}
 	if c.Name == "typing" {
 		ch.typing++

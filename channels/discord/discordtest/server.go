@@ -8,9 +8,11 @@
 package discordtest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -140,7 +142,7 @@ type Server struct {
 	silence    chan struct{} // nil: it answers
 	deaf       bool
 	faults     func(Call) Fault
-	floods     map[string]time.Time // channels that refuse everything until then
+	floods     map[string]time.Time // what is refused in a channel until then, by [Call.route]
 	global     time.Time
 	calls      []Call
 	waiting    map[string]string // interactions that were not answered: their tokens
@@ -376,6 +378,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.connect(w, r)
 		return
 	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxUpload+1<<20))
+	if err != nil { // whoever asked is gone in the middle of the request
+		hangUp(w)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	call, known := route(r, path)
 	if !known {
 		s.mu.Lock()
@@ -428,7 +436,10 @@ func answer(w http.ResponseWriter, result any, refused *Fault) {
 	}
 }
 
-// flood remembers until when a channel, or everything, must be left alone.
+// route is what the platform counts requests by: sends to a channel are not counted as signs of typing there.
+func (c Call) route() string { return c.Name + " " + c.Channel }
+
+// flood remembers until when a route, or everything, must be left alone.
 func (s *Server) flood(c Call, f Fault) {
 	if f.RetryAfter == 0 {
 		return
@@ -439,7 +450,7 @@ func (s *Server) flood(c Call, f Fault) {
 	if f.Global {
 		s.global = until
 	} else {
-		s.floods[c.Channel] = until
+		s.floods[c.route()] = until
 	}
 }
 
