@@ -68,7 +68,6 @@ var owners = map[string][]string{
 	"github.com/fsnotify/fsnotify":                 {"scheduler/eventfiles"},
 	"github.com/mark3labs/mcp-go":                  {"mcp", "mcp/serve"},
 	"github.com/sashabaranov/go-openai":            {"agent/llm/openai"},
-	"github.com/anthropics/anthropic-sdk-go":       {"agent/llm/anthropic"},
 	"github.com/rs/zerolog/log":                    {}, // the global logger
 	module + "/internal/config":                    {"internal/app", "cmd/corebot"},
 	module + "/internal/lifecycle":                 {"internal/app"},

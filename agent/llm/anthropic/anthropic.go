@@ -1,4 +1,4 @@
-// Package anthropic speaks to Anthropic's messages API through its official SDK.
+// Package anthropic speaks to Anthropic's messages API.
 //
 // It has the guarantees of package openai. An answer is whole or an error, and every wait has a limit. Every error is a
 // [*corebot.Failure] with a class, and no error holds the key. Besides:
@@ -11,19 +11,19 @@
 //     read and wrote.
 //   - A refusal by the model is [llm.ErrRefused], whatever it had begun to say.
 //
-// Limits: it has only been tried against test servers that imitate the API, never against Anthropic's own. The SDK's
-// retries are off: the bus and package chain do that. Server-side tools are not used.
+// Limits: it has only been tried against test servers that imitate the API, never against Anthropic's own. Nothing
+// is tried again here: the bus and package chain do that. Server-side tools are not used.
 package anthropic
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
-
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
@@ -57,7 +57,7 @@ var (
 	_ llm.Thinker = (*Model)(nil)
 )
 
-// New prepares a model at baseURL (empty means Anthropic's own; a "/v1" at its end is the SDK's to add) and talks to
+// New prepares a model at baseURL (empty means Anthropic's own; a "/v1" at its end may be there or not) and talks to
 // nobody yet. Its errors are those of [exchange.New], and a budget of thinking that the API would refuse.
 func New(baseURL string, opts Options) (*Model, error) {
 	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(baseURL, defaultBaseURL), "/"), "/v1")
@@ -113,27 +113,12 @@ func (m *Model) cutOff(a *assembly, r llm.Request, names *llm.Names, begun bool)
 }
 
 // attempt makes one HTTP request and reads its stream to the end. It always gives the assembly, as far as that came.
-func (m *Model) attempt(ctx context.Context, params sdk.MessageNewParams, onText func(string)) (*assembly, error) {
+func (m *Model) attempt(ctx context.Context, body *request, onText func(string)) (*assembly, error) {
 	a := newAssembly(m.endpoint.MaxAnswerBytes, onText)
-	x := m.endpoint.Begin(ctx, spell)
+	x := m.endpoint.Begin(ctx, nil)
 	defer x.Close()
 	defer func() { a.sent = x.Sent() }()
-	service := sdk.NewMessageService(option.WithBaseURL(m.endpoint.BaseURL), option.WithAPIKey(m.endpoint.APIKey),
-		option.WithHTTPClient(x), option.WithMaxRetries(0))
-	stream := service.NewStreaming(x.Context(), params)
-	if err := stream.Err(); err != nil {
-		return a, x.Explain(err)
-	}
-	defer stream.Close() //nolint:errcheck // the body is done with, whatever closing says
-	for stream.Next() {
-		if err := a.take(stream.Current()); err != nil {
-			return a, x.Explain(err)
-		}
-		if a.stopped != "" {
-			x.ExpectEnd()
-		}
-	}
-	err := stream.Err()
+	err := m.ask(x, body, a)
 	switch {
 	case a.stopped != "" && !errors.Is(err, exchange.ErrTooLong):
 		return a, nil // all of the answer is there
@@ -143,4 +128,34 @@ func (m *Model) attempt(ctx context.Context, params sdk.MessageNewParams, onText
 		return a, x.Explain(exchange.ErrEmpty)
 	}
 	return a, x.Explain(exchange.ErrBrokenOff)
+}
+
+// ask sends a request and takes in the events of its answer.
+func (m *Model) ask(x *exchange.Exchange, r *request, a *assembly) error {
+	var body bytes.Buffer
+	encode := json.NewEncoder(&body)
+	encode.SetEscapeHTML(false)
+	if err := encode.Encode(r); err != nil {
+		return fmt.Errorf("encode the request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(x.Context(), http.MethodPost, m.endpoint.BaseURL+"/v1/messages", &body)
+	if err != nil {
+		return err
+	}
+	req.Header = headerOf(m.endpoint.APIKey)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	return x.Events(req, func(data []byte) error {
+		e, err := read(data)
+		if err != nil {
+			return err
+		}
+		if err := a.take(e); err != nil {
+			return err
+		}
+		if a.stopped != "" {
+			x.ExpectEnd()
+		}
+		return nil
+	})
 }

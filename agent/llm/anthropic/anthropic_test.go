@@ -283,6 +283,29 @@ func TestRedactedThinkingAndThinkingBetweenCallsKeepTheirPlaces(t *testing.T) {
 	}
 }
 
+func TestFiguresOfAnOddKindAreLeftOutAndTextOfAnOddKindIsNoAnswer(t *testing.T) {
+	const begin = `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"fine"}}`
+	m, _ := start(t, anthropic.Options{}, llmtest.Stream(
+		`{"type":"message_start","message":{"model":"claude-test","usage":{"input_tokens":"7","output_tokens":1.5}}}`,
+		begin, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`),
+		llmtest.Stream(begin, `"not an event"`))
+	if a, _ := complete(t, m, hello()); a.Text != "fine" || a.Usage.OutputTokens != 9 || !a.Usage.Estimated {
+		t.Errorf("%+v", a)
+	}
+	_, err := m.Complete(t.Context(), hello(), nil)
+	if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Transient {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestARequestSaysMarksOfUntrustedTextPlainly(t *testing.T) {
+	m, srv := start(t, anthropic.Options{}, llmtest.Text("ok"))
+	complete(t, m, llm.Request{Messages: []llm.Message{{Role: llm.User, Text: "<untrusted> & \xff"}}})
+	if sent := string(srv.Last().Body); !strings.Contains(sent, `<untrusted> & \ufffd`) {
+		t.Errorf("sent %s", sent)
+	}
+}
+
 func TestAnswersThatWereCutOrRefusedSaySo(t *testing.T) {
 	m, _ := start(t, anthropic.Options{}, llmtest.Text("half of").Finish("length"),
 		llmtest.Text("half of").Finish("model_context_window_exceeded"),

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/exchange"
@@ -16,7 +14,7 @@ type assembly struct {
 	onText   func(string)
 	room     int // bytes of text, thinking, names and arguments that are still allowed
 	blocks   []*draft
-	stopped  sdk.StopReason
+	stopped  string
 	model    string
 	usage    corebot.Usage
 	received bool
@@ -32,14 +30,6 @@ type draft struct {
 	id, name  string
 }
 
-// The kinds of block that are understood; others count and are left out.
-const (
-	kindText     = "text"
-	kindCall     = "tool_use"
-	kindThinking = "thinking"
-	kindRedacted = "redacted_thinking"
-)
-
 // blockCost is what a block counts beside its bytes: an endless row of empty blocks must end, too.
 const blockCost = 64
 
@@ -51,34 +41,33 @@ func newAssembly(maxBytes int, onText func(string)) *assembly {
 }
 
 // take takes in one event. Events that are not known say nothing of the answer.
-func (a *assembly) take(e sdk.MessageStreamEventUnion) error {
+func (a *assembly) take(e event) error {
 	switch e.Type {
 	case "message_start":
 		a.received = true
-		a.model = string(e.Message.Model)
-		u := e.Message.Usage
-		a.takeUsage(u.InputTokens, u.CacheReadInputTokens, u.CacheCreationInputTokens)
+		a.model = e.Message.Model
+		a.takeUsage(e.Message.Usage)
 	case "content_block_start":
 		a.received = true
-		return a.begin(e.Index, e.ContentBlock)
+		return a.begin(e.Index, e.Block)
 	case "content_block_delta":
 		a.received = true
 		return a.goOn(e.Index, e.Delta)
 	case "message_delta":
 		a.stopped = cmp.Or(e.Delta.StopReason, a.stopped)
-		a.takeUsage(e.Usage.InputTokens, e.Usage.CacheReadInputTokens, e.Usage.CacheCreationInputTokens)
-		a.usage.OutputTokens = max(a.usage.OutputTokens, e.Usage.OutputTokens) // it is the sum so far
+		a.takeUsage(e.Usage)
+		a.usage.OutputTokens = max(a.usage.OutputTokens, e.Usage.Output) // it is the sum so far
 	}
 	return nil
 }
 
 // takeUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a
 // stream may repeat the figures of its beginning, or leave them out.
-func (a *assembly) takeUsage(input, read, written int64) {
-	a.usage.CacheReadTokens = max(a.usage.CacheReadTokens, read)
-	a.usage.CacheWriteTokens = max(a.usage.CacheWriteTokens, written)
-	if input > 0 {
-		a.usage.InputTokens = max(a.usage.InputTokens, input+a.usage.CacheReadTokens+a.usage.CacheWriteTokens)
+func (a *assembly) takeUsage(u usage) {
+	a.usage.CacheReadTokens = max(a.usage.CacheReadTokens, u.CacheRead)
+	a.usage.CacheWriteTokens = max(a.usage.CacheWriteTokens, u.CacheWrite)
+	if u.Input > 0 {
+		a.usage.InputTokens = max(a.usage.InputTokens, u.Input+a.usage.CacheReadTokens+a.usage.CacheWriteTokens)
 	}
 }
 
@@ -89,7 +78,7 @@ func (a *assembly) spend(n int) error {
 	return nil
 }
 
-func (a *assembly) begin(index int64, b sdk.ContentBlockStartEventContentBlockUnion) error {
+func (a *assembly) begin(index int64, b begun) error {
 	d := &draft{index: index, kind: b.Type, id: b.ID, name: b.Name, signature: b.Signature}
 	if err := a.spend(blockCost + len(b.ID) + len(b.Name) + len(b.Signature)); err != nil {
 		return err
@@ -99,14 +88,14 @@ func (a *assembly) begin(index int64, b sdk.ContentBlockStartEventContentBlockUn
 }
 
 // goOn adds to the newest block with the index.
-func (a *assembly) goOn(index int64, delta sdk.MessageStreamEventUnionDelta) error {
+func (a *assembly) goOn(index int64, piece delta) error {
 	for i := len(a.blocks) - 1; i >= 0; i-- {
 		if d := a.blocks[i]; d.index == index {
-			d.signature += delta.Signature
-			if err := a.spend(len(delta.Signature)); err != nil {
+			d.signature += piece.Signature
+			if err := a.spend(len(piece.Signature)); err != nil {
 				return err
 			}
-			return a.extend(d, delta.Text+delta.Thinking+delta.PartialJSON)
+			return a.extend(d, piece.Text+piece.Thinking+piece.PartialJSON)
 		}
 	}
 	return exchange.ErrGarbled // a piece of a block that never began
@@ -129,16 +118,13 @@ func (a *assembly) extend(d *draft, piece string) error {
 // Notes at the end of an answer that was cut on purpose.
 const noteLength = "\n\n[The answer was cut off here: it reached the model's output limit.]"
 
-// Stop reasons that the SDK has no name for.
-const stopContextFull sdk.StopReason = "model_context_window_exceeded"
-
 // answer is the whole answer, with names decoded. It is called once, after the stream has ended.
 func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebot.Answer, error) {
 	answer := corebot.Answer{Text: a.textSoFar(), Calls: a.calls(r, names), Model: cmp.Or(a.model, model)}
 	switch a.stopped {
-	case sdk.StopReasonRefusal:
+	case stopRefusal:
 		return corebot.Answer{}, exchange.ErrRefusal
-	case sdk.StopReasonMaxTokens, stopContextFull:
+	case stopMaxTokens, stopContextFull:
 		if answer.Text == "" && len(answer.Calls) == 0 {
 			return corebot.Answer{}, exchange.ErrNoRoom
 		}

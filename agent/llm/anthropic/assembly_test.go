@@ -6,8 +6,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/exchange"
@@ -31,16 +29,8 @@ func FuzzAnyStreamIsAnAnswerOrAnError(f *testing.F) {
 			}
 		})
 		for line := range strings.SplitSeq(stream, "\n") {
-			spelt, err := spell([]byte(line))
-			if err != nil {
-				return
-			}
-			name, data, _ := strings.Cut(strings.TrimPrefix(string(spelt), "event: "), "\ndata: ")
-			if strings.ContainsAny(name, "\r\n") {
-				t.Fatalf("%q became the event %q", line, name)
-			}
-			var e sdk.MessageStreamEventUnion
-			if json.Unmarshal([]byte(data), &e) != nil || a.take(e) != nil {
+			e, err := read([]byte(line))
+			if err != nil || a.take(e) != nil {
 				return
 			}
 		}
@@ -73,17 +63,17 @@ func FuzzWhateverIsInAJournalMakesARequest(f *testing.F) {
 			{Role: llm.User, Text: "go"},
 			{
 				Role: llm.Assistant, Calls: []corebot.ToolCall{{ID: id, Tool: "f", Args: json.RawMessage(args)}},
-				Opaque: &corebot.Opaque{Source: source("m"), Data: json.RawMessage(sealed)},
+				Opaque: &corebot.Opaque{Source: sourceOf("m"), Data: json.RawMessage(sealed)},
 			},
 			{Role: llm.ToolRole, CallID: id, Text: "x"},
 		}}
-		params := m.encode(t.Context(), r, llm.NewNames(r))
-		if body, err := json.Marshal(params); err != nil || !json.Valid(body) {
+		out := m.encode(t.Context(), r, llm.NewNames(r))
+		if body, err := json.Marshal(out); err != nil || !json.Valid(body) {
 			t.Fatalf("%s, %v", body, err)
 		}
-		call := params.Messages[1].Content[len(params.Messages[1].Content)-1].OfToolUse
-		if result := params.Messages[2].Content[0].OfToolResult; call != nil && result.ToolUseID != call.ID {
-			t.Errorf("the result of %q answers %q", call.ID, result.ToolUseID)
+		call := out.Messages[1].Content[len(out.Messages[1].Content)-1]
+		if result := out.Messages[2].Content[0]; call.Type == kindCall && result.CallID != call.ID {
+			t.Errorf("the result of %q answers %q", call.ID, result.CallID)
 		}
 	})
 }

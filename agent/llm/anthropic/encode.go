@@ -7,33 +7,26 @@ import (
 	"slices"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 )
 
-func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk.MessageNewParams {
-	out := sdk.MessageNewParams{Model: sdk.Model(m.endpoint.Model), MaxTokens: int64(r.MaxOutputTokens)}
+func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) *request {
+	out := &request{Model: m.endpoint.Model, MaxTokens: r.MaxOutputTokens, Stream: true}
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultOutput
 	}
 	if budget := m.budget(r.Voice.Think); budget > 0 && m.mayThink(r.Messages) {
-		out.Thinking = sdk.ThinkingConfigParamOfEnabled(int64(budget))
-		out.MaxTokens += int64(budget) // the API counts thinking as output
+		out.Thinking = &thinkingBudget{Type: "enabled", Tokens: budget}
+		out.MaxTokens += budget // the API counts thinking as output
 	} else if r.Voice.Temperature != nil { // which the API does not take together with thinking
-		out.Temperature = sdk.Float(min(*r.Voice.Temperature, 1)) // the API's scale ends there
+		temperature := min(*r.Voice.Temperature, 1) // the API's scale ends there
+		out.Temperature = &temperature
 	}
 	for _, t := range r.Tools {
-		tool := &sdk.ToolParam{
-			Name:        names.Encode(t.Name),
-			InputSchema: param.Override[sdk.ToolInputSchemaParam](llm.SchemaOf(t)),
-		}
-		if t.Description != "" {
-			tool.Description = sdk.String(t.Description)
-		}
-		out.Tools = append(out.Tools, sdk.ToolUnionParam{OfTool: tool})
+		out.Tools = append(out.Tools, tool{
+			Name: names.Encode(t.Name), Description: t.Description, InputSchema: llm.SchemaOf(t),
+		})
 	}
 	e := &encoder{
 		Model: m, names: names, attach: llm.NewAttacher(m.endpoint.Blobs, m.takes), ids: map[string]string{},
@@ -41,12 +34,12 @@ func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) sdk
 	}
 	for _, msg := range r.Messages {
 		if msg.Role != llm.System {
-			e.addMessage(ctx, &out, msg)
+			e.addMessage(ctx, out, msg)
 		} else if strings.TrimSpace(msg.Text) != "" {
-			out.System = append(out.System, sdk.TextBlockParam{Text: msg.Text})
+			out.System = append(out.System, textBlock(msg.Text))
 		}
 	}
-	markForCache(&out)
+	markForCache(out)
 	return out
 }
 
@@ -119,25 +112,24 @@ type encoder struct {
 
 // addMessage adds the blocks of a message. The API wants the two sides to alternate. So messages of one side in a row
 // become one message, with the results of tools first.
-func (e *encoder) addMessage(ctx context.Context, out *sdk.MessageNewParams, msg llm.Message) {
-	role, blocks := sdk.MessageParamRoleUser, []sdk.ContentBlockParamUnion(nil)
+func (e *encoder) addMessage(ctx context.Context, out *request, msg llm.Message) {
+	role, blocks := roleUser, []block(nil)
 	switch msg.Role {
 	case llm.Assistant:
-		role, blocks = sdk.MessageParamRoleAssistant, e.assistantBlocks(msg)
+		role, blocks = roleAssistant, e.assistantBlocks(msg)
 	case llm.ToolRole:
-		blocks = []sdk.ContentBlockParamUnion{sdk.NewToolResultBlock(e.ids[msg.CallID], orEmpty(msg.Text), false)}
+		blocks = []block{resultBlock(e.ids[msg.CallID], orEmpty(msg.Text))}
 	default:
 		blocks = userBlocks(ctx, msg, e.attach)
 	}
 	last := len(out.Messages) - 1
 	if last < 0 || out.Messages[last].Role != role {
-		out.Messages = append(out.Messages, sdk.MessageParam{Role: role, Content: blocks})
+		out.Messages = append(out.Messages, message{Role: role, Content: blocks})
 		return
 	}
 	at := len(out.Messages[last].Content)
 	if msg.Role == llm.ToolRole {
-		at = slices.IndexFunc(out.Messages[last].Content,
-			func(b sdk.ContentBlockParamUnion) bool { return b.OfToolResult == nil })
+		at = slices.IndexFunc(out.Messages[last].Content, func(b block) bool { return b.Type != kindResult })
 		if at < 0 {
 			at = len(out.Messages[last].Content)
 		}
@@ -145,10 +137,12 @@ func (e *encoder) addMessage(ctx context.Context, out *sdk.MessageNewParams, msg
 	out.Messages[last].Content = slices.Insert(out.Messages[last].Content, at, blocks...)
 }
 
-func (e *encoder) assistantBlocks(msg llm.Message) []sdk.ContentBlockParamUnion {
-	var calls []sdk.ContentBlockParamUnion
+func (e *encoder) assistantBlocks(msg llm.Message) []block {
+	var calls []block
 	for _, c := range msg.Calls {
-		calls = append(calls, sdk.NewToolUseBlock(e.callID(c.ID), llm.ObjectArgs(c.Args), e.names.Encode(c.Tool)))
+		calls = append(calls, block{
+			Type: kindCall, ID: e.callID(c.ID), Name: e.names.Encode(c.Tool), Input: llm.ObjectArgs(c.Args),
+		})
 	}
 	if blocks, sealed := unseal(e.endpoint.Model, msg); sealed {
 		return reopen(blocks, calls)
@@ -156,17 +150,17 @@ func (e *encoder) assistantBlocks(msg llm.Message) []sdk.ContentBlockParamUnion 
 	if msg.Text == "" && len(calls) > 0 {
 		return calls
 	}
-	return append([]sdk.ContentBlockParamUnion{sdk.NewTextBlock(orEmpty(msg.Text))}, calls...)
+	return append([]block{textBlock(orEmpty(msg.Text))}, calls...)
 }
 
-func userBlocks(ctx context.Context, msg llm.Message, attach *llm.Attacher) []sdk.ContentBlockParamUnion {
+func userBlocks(ctx context.Context, msg llm.Message, attach *llm.Attacher) []block {
 	shown, text := attach.Attach(ctx, msg)
-	var blocks []sdk.ContentBlockParamUnion
+	var blocks []block
 	for _, a := range shown {
 		blocks = append(blocks, attachmentBlock(a))
 	}
 	if len(blocks) == 0 || text != "" {
-		blocks = append(blocks, sdk.NewTextBlock(orEmpty(text)))
+		blocks = append(blocks, textBlock(orEmpty(text)))
 	}
 	return blocks
 }
@@ -188,14 +182,17 @@ func (m *Model) takes(mediaType string) bool {
 	return false
 }
 
-func attachmentBlock(a llm.Attachment) sdk.ContentBlockParamUnion {
-	switch a.MediaType {
-	case mediaPDF:
-		return sdk.NewDocumentBlock(sdk.Base64PDFSourceParam{Data: base64.StdEncoding.EncodeToString(a.Data)})
-	case mediaText:
-		return sdk.NewDocumentBlock(sdk.PlainTextSourceParam{Data: strings.ToValidUTF8(string(a.Data), "?")})
+func attachmentBlock(a llm.Attachment) block {
+	if a.MediaType == mediaText {
+		text := strings.ToValidUTF8(string(a.Data), "?")
+		return block{Type: kindDocument, Source: &source{Type: "text", MediaType: mediaText, Data: text}}
 	}
-	return sdk.NewImageBlockBase64(a.MediaType, base64.StdEncoding.EncodeToString(a.Data))
+	kind := kindImage
+	if a.MediaType == mediaPDF {
+		kind = kindDocument
+	}
+	data := base64.StdEncoding.EncodeToString(a.Data)
+	return block{Type: kind, Source: &source{Type: "base64", MediaType: a.MediaType, Data: data}}
 }
 
 // orEmpty puts "(empty)" in the place of a blank text, which the API refuses.
@@ -222,13 +219,13 @@ func (e *encoder) callID(id string) string {
 // markForCache marks the places up to which the provider can cache: the end of the system prompt, which comes after the
 // tools, or the end of the tools. In a request with tools the end of the conversation is marked too, because a call of
 // a tool has the next request follow at once.
-func markForCache(out *sdk.MessageNewParams) {
-	mark := sdk.NewCacheControlEphemeralParam()
+func markForCache(out *request) {
+	mark := &cacheControl{Type: "ephemeral"}
 	switch {
 	case len(out.System) > 0:
 		out.System[len(out.System)-1].CacheControl = mark
 	case len(out.Tools) > 0:
-		out.Tools[len(out.Tools)-1].OfTool.CacheControl = mark
+		out.Tools[len(out.Tools)-1].CacheControl = mark
 	}
 	if len(out.Tools) == 0 || len(out.Messages) == 0 {
 		return
@@ -237,10 +234,7 @@ func markForCache(out *sdk.MessageNewParams) {
 	if len(content) == 0 {
 		return
 	}
-	switch b := content[len(content)-1]; {
-	case b.OfText != nil:
-		b.OfText.CacheControl = mark
-	case b.OfToolResult != nil:
-		b.OfToolResult.CacheControl = mark
+	if b := &content[len(content)-1]; b.Type == kindText || b.Type == kindResult {
+		b.CacheControl = mark
 	}
 }

@@ -1,41 +1,26 @@
 package anthropic
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/corebot/corebot/agent/llm/exchange"
 )
-
-// apiError is an error as the API writes it, in a body or as an event.
-type apiError struct {
-	Type  string `json:"type"` // "error"
-	Error struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
-	} `json:"error"`
-}
 
 // streamError is an error that came as an event.
 type streamError struct{ apiError }
 
-func (e *streamError) Error() string { return e.apiError.Error.Type + ": " + e.apiError.Error.Message }
+func (e *streamError) Error() string { return e.Type + ": " + e.Message }
 
 // statusOf finds what the provider said was wrong, by HTTP or inside an answer that began well; a zero status if it
 // said nothing.
 func statusOf(err error) exchange.Status {
-	if e := (*sdk.Error)(nil); errors.As(err, &e) {
-		return readStatus(e.StatusCode, bodyOf(err))
+	if e := (*exchange.RefusedError)(nil); errors.As(err, &e) {
+		return readStatus(e.Code, e.Body)
 	}
 	if e := (*streamError)(nil); errors.As(err, &e) {
-		return exchange.Status{
-			Code: statusOfType(e.apiError.Error.Type), Reason: e.apiError.Error.Type,
-			Message: e.apiError.Error.Message,
-		}
+		return exchange.Status{Code: statusOfType(e.Type), Reason: e.Type, Message: e.Message}
 	}
 	if e := (*exchange.BodyError)(nil); errors.As(err, &e) {
 		if s := readStatus(0, e.Body); s.Reason != "" {
@@ -46,17 +31,11 @@ func statusOf(err error) exchange.Status {
 	return exchange.Status{}
 }
 
-// bodyOf is the body of an HTTP error: the exchange has kept it, without secrets.
-func bodyOf(err error) string {
-	if c := (*exchange.CallError)(nil); errors.As(err, &c) {
-		return c.Body
-	}
-	return ""
-}
-
 // readStatus takes a body that is not the API's, such as a proxy's page, for the message.
 func readStatus(code int, body string) exchange.Status {
-	var e apiError
+	var e struct {
+		Error apiError `json:"error"`
+	}
 	if json.Unmarshal([]byte(body), &e) != nil || e.Error.Type == "" && e.Error.Message == "" {
 		return exchange.Status{Code: code, Message: body}
 	}
@@ -90,36 +69,4 @@ func statusOfType(kind string) int {
 		return statusOverloaded
 	}
 	return http.StatusInternalServerError
-}
-
-// spell writes an event as the SDK reads it: with its name, which the data has too, and in valid UTF-8, which the SDK
-// takes for granted. An error ends the stream with its type; the SDK would make text of it.
-func spell(data []byte) ([]byte, error) {
-	data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
-	var named struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(data, &named) != nil {
-		return nil, exchange.ErrGarbled
-	}
-	if named.Type == "error" {
-		e := &streamError{}
-		if err := json.Unmarshal(data, &e.apiError); err != nil {
-			return nil, exchange.ErrGarbled
-		}
-		return nil, e
-	}
-	out := make([]byte, 0, len(data)+len(named.Type)+len("event: \ndata: \n\n"))
-	out = append(append(out, "event: "...), singleLine(named.Type)...)
-	return append(append(append(out, "\ndata: "...), data...), "\n\n"...), nil
-}
-
-// singleLine: a name with a line break could make up an event.
-func singleLine(name string) string {
-	for i := range len(name) {
-		if name[i] < ' ' {
-			return "unknown"
-		}
-	}
-	return name
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/exchange"
 )
 
-// apiVersion is the version of the API that the list of models is asked in.
+// apiVersion is the version of the API that is spoken.
 const apiVersion = "2023-06-01"
 
 // Models asks an endpoint (empty means Anthropic's own) which models it has, the newest first.
@@ -21,9 +21,14 @@ func Models(ctx context.Context, baseURL string, o exchange.Options) ([]string, 
 		return nil, err
 	}
 	defer endpoint.Close()
+	return endpoint.Models(ctx, "/v1/models?limit=100", headerOf(o.APIKey))
+}
+
+// headerOf is what every request says of itself.
+func headerOf(apiKey string) http.Header {
 	header := http.Header{"Anthropic-Version": {apiVersion}}
-	if o.APIKey != "" {
-		header.Set("X-Api-Key", o.APIKey)
+	if apiKey != "" {
+		header.Set("X-Api-Key", apiKey)
 	}
-	return endpoint.Models(ctx, "/v1/models?limit=100", header)
+	return header
 }

@@ -3,8 +3,6 @@ package anthropic
 import (
 	"encoding/json"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 )
@@ -43,13 +41,13 @@ func seal(model string, blocks []*draft) *corebot.Opaque {
 	if err != nil {
 		return nil
 	}
-	return &corebot.Opaque{Source: source(model), Data: data}
+	return &corebot.Opaque{Source: sourceOf(model), Data: data}
 }
 
 // unseal gives back only what came from the same model and fits the calls that are in the message.
 func unseal(model string, msg llm.Message) ([]sealedBlock, bool) {
 	var blocks []sealedBlock
-	if msg.Opaque == nil || msg.Opaque.Source != source(model) || json.Unmarshal(msg.Opaque.Data, &blocks) != nil {
+	if msg.Opaque == nil || msg.Opaque.Source != sourceOf(model) || json.Unmarshal(msg.Opaque.Data, &blocks) != nil {
 		return nil, false
 	}
 	calls := 0
@@ -61,20 +59,20 @@ func unseal(model string, msg llm.Message) ([]sealedBlock, bool) {
 	return blocks, calls == len(msg.Calls)
 }
 
-func source(model string) string { return "anthropic:" + model }
+func sourceOf(model string) string { return "anthropic:" + model }
 
 // reopen makes the blocks of an answer as they came.
-func reopen(blocks []sealedBlock, calls []sdk.ContentBlockParamUnion) []sdk.ContentBlockParamUnion {
-	var out []sdk.ContentBlockParamUnion
+func reopen(blocks []sealedBlock, calls []block) []block {
+	var out []block
 	for _, b := range blocks {
 		switch b.Kind {
 		case kindThinking:
-			out = append(out, sdk.NewThinkingBlock(b.Signature, b.Text))
+			out = append(out, block{Type: kindThinking, Thinking: &b.Text, Signature: &b.Signature})
 		case kindRedacted:
-			out = append(out, sdk.NewRedactedThinkingBlock(b.Text))
+			out = append(out, block{Type: kindRedacted, Data: &b.Text})
 		case kindText:
 			if b.Text != "" {
-				out = append(out, sdk.NewTextBlock(b.Text))
+				out = append(out, textBlock(b.Text))
 			}
 		case kindCall:
 			out, calls = append(out, calls[0]), calls[1:]

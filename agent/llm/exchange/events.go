@@ -29,15 +29,9 @@ type eventBody struct {
 
 func (b *eventBody) Read(p []byte) (int, error) {
 	for len(b.ready) == 0 {
-		if b.err != nil {
-			return 0, b.err
-		}
-		line, err := b.readLine()
-		b.err = err
-		line = bytes.TrimRight(line, "\r\n")
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		if data = bytes.TrimSpace(data); !ok || len(data) == 0 {
-			continue
+		data, err := b.next()
+		if err != nil {
+			return 0, err
 		}
 		if b.ready, err = b.spell(data); err != nil {
 			b.err = err
@@ -46,6 +40,20 @@ func (b *eventBody) Read(p []byte) (int, error) {
 	n := copy(p, b.ready)
 	b.ready = b.ready[n:]
 	return n, nil
+}
+
+// next gives the data of the next event, valid until the next call.
+func (b *eventBody) next() ([]byte, error) {
+	for b.err == nil {
+		line, err := b.readLine()
+		b.err = err
+		line = bytes.TrimRight(line, "\r\n")
+		data, ok := bytes.CutPrefix(line, []byte("data:"))
+		if data = bytes.TrimSpace(data); ok && len(data) > 0 {
+			return data, nil
+		}
+	}
+	return nil, b.err
 }
 
 // readLine gives a line that is valid until the next call; most lines need no copy. A last line without an end comes

@@ -28,9 +28,9 @@ import (
 	"github.com/corebot/corebot/internal/trace"
 )
 
-// Exchange is one HTTP request and its answer, as the HTTP client of a provider's SDK. It watches the clock, and keeps
-// what the SDK's errors leave out: Retry-After and the body. An answer that is no stream becomes an error that says
-// what came instead.
+// Exchange is one HTTP request and its answer. It is the HTTP client of a provider's SDK, or gives the events itself.
+// It watches the clock, and keeps what the errors of SDKs leave out: Retry-After and the body. An answer that is no
+// stream becomes an error that says what came instead.
 type Exchange struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
@@ -58,7 +58,7 @@ const (
 	lineFactor = 8
 )
 
-// Begin starts the clock of one request. Close must be called.
+// Begin starts the clock of one request. Close must be called. [Exchange.Events] needs no spelling.
 func (e *Endpoint) Begin(ctx context.Context, spell Spelling) *Exchange {
 	x := &Exchange{endpoint: e, spell: spell, patience: e.IdleTimeout}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
@@ -151,6 +151,41 @@ func (x *Exchange) Do(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, nil
+}
+
+// RefusedError is an answer with an HTTP status that says that the request failed.
+type RefusedError struct {
+	Code int
+	Body string // its beginning, without secrets
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("status %d", e.Code) }
+
+// Events makes a request and hands on the data of each event of the answer. It ends with the answer or with an error of
+// take, which keeps nothing of the data. It is for an API that needs no SDK; the exchange has no spelling then. An HTTP
+// error is a [*RefusedError].
+func (x *Exchange) Events(req *http.Request, take func(data []byte) error) error {
+	resp, err := x.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // the body is done with, whatever closing says
+	events, ok := resp.Body.(*eventBody)
+	if !ok {
+		return &RefusedError{Code: resp.StatusCode, Body: x.errorBody}
+	}
+	for {
+		data, err := events.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = take(data)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // target is where a redirect leads, without what may be secret in it.
