@@ -409,3 +409,12 @@ type Match struct {
 	Meaning bool   // texts of a like meaning were looked for, too
 	Without string // why they were not, although vectors are made; empty: there was no reason
 }
+
+// MemoryLines are the lines of a memory page, in their order. The key is a chat's, or that of a page that chats share.
+type MemoryLines struct {
+	Key   Key
+	Lines []string
+}
+
+// LineAt is the place of a line in one of some pages. Both numbers are from 0.
+type LineAt struct{ Page, Line int }

@@ -408,9 +408,11 @@ func (c *Chats) MemoryNotes(ctx context.Context, k corebot.Key) (notes []corebot
 	return notes, nil
 }
 
-// SetMemoryNotes replaces what is stored of a memory page. A change that is no call of a tool names the event of the
-// audit.
-func (c *Chats) SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, event string) error {
+// SetMemoryNotes replaces what is stored of a memory page, of which some lines go. A change that is no call of a tool
+// names the event of the audit.
+func (c *Chats) SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, gone []string,
+	event string,
+) error {
 	text, err := encode(notes)
 	if err != nil {
 		return err
@@ -428,6 +430,9 @@ func (c *Chats) SetMemoryNotes(ctx context.Context, k corebot.Key, notes []coreb
 			_, err = t.exec(drop, args...)
 		} else {
 			_, err = t.exec(put, append(args, text, t.now)...)
+		}
+		if err == nil {
+			err = pageChangedTx(t, k, gone)
 		}
 		if err != nil || event == "" {
 			return err

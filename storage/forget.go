@@ -465,6 +465,7 @@ func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten)
 		}{
 			{forgetNotices, keyArgs(e.key)},
 			{dropDraft, keyArgs(e.key)},
+			{forgetPage, keyArgs(e.key)},
 			{forgetCharges, []any{e.spelled}},
 			{forgetReplays, []any{e.key.Chat}},
 			{forgetAnswers, nil},

@@ -51,7 +51,7 @@ func marked(t *testing.T, db *DB, chat, mark string, turns int) {
 	}
 	chats := NewChats(db)
 	must(t, chats.Register(t.Context(), k, true, mark))
-	must(t, chats.SetMemoryNotes(t.Context(), k, []corebot.MemoryNote{{Ends: 1, Sum: mark}}, ""))
+	must(t, chats.SetMemoryNotes(t.Context(), k, []corebot.MemoryNote{{Ends: 1, Sum: mark}}, nil, ""))
 	who := corebot.Principal{Channel: "test", ID: mark}
 	must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{Principal: who, Chat: k, Role: corebot.RoleAdmin}))
 	_, err := NewTasks(db).Create(t.Context(), corebot.Task{
@@ -277,7 +277,8 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 	emptied := strings.Fields(`api_keys approval_rules approvals attached_files audit_events chats dead_notices drafts
 		execution_steps fact_owners fact_words facts file_charges forks
-		file_versions grants history history_terms jobs lanes mailbox memory_sources message_life pairings replays
+		file_versions grants history history_terms jobs lanes mailbox memory_pages memory_sources message_life
+		pairings replays
 		links summaries task_runs tasks usage_days vectors waits`)
 	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls console_links console_sessions
 		goose_db_version history_indexed link_failures link_tries mcp_servers mcp_tools message_parked message_queue

@@ -66,6 +66,8 @@ var (
 			WHERE id = 1 AND generation = ?3 AND facts = ?4 AND ?5 + ?6 + ?7 + ?8 >= 0`},
 		ofSummaries: {`UPDATE vector_state SET dimensions = ?2
 			WHERE id = 1 AND generation = ?3 AND ?1 + ?4 + ?5 + ?6 + ?7 + ?8 >= 0`},
+		ofLines: {`UPDATE vector_state SET dimensions = ?2 WHERE id = 1 AND generation = ?3 AND ?1 + ?4 >= 0
+			AND EXISTS (SELECT 1 FROM memory_pages WHERE id = ?5 AND changes = ?6 + ?7 + ?8)`},
 	}
 	// A vector is stored if its text is still the one that was read.
 	putVector = map[int64]*query{
@@ -75,6 +77,8 @@ var (
 			AND superseded_by = ?6 + ?7 + ?8)` + orReplace},
 		ofSummaries: {putVectorOf + `(SELECT 1 FROM summaries WHERE chat_id = ?4 AND session = ?5
 			AND through = ?6 + ?7 + ?8)` + orReplace},
+		ofLines: {putVectorOf + `(SELECT 1 FROM memory_pages WHERE id = ?4 AND ?5 >= 0
+			AND changes = ?6 + ?7 + ?8)` + orReplace},
 	}
 )
 
@@ -105,6 +109,9 @@ func (v *Vectors) put(ctx context.Context, s vectorState, b meanings, dimensions
 			if _, err := t.exec(putVector[b.kind], args...); err != nil {
 				return err
 			}
+		}
+		if b.done != nil {
+			return doneTx(t, s, b)
 		}
 		return nil
 	})
@@ -210,14 +217,13 @@ func (v *Vectors) nearest(ctx context.Context, kind int64, scopes []int64, q que
 		best = best[:min(len(best), fusedDepth)]
 	}
 	dest := []any{&item, look}
-	const lastItem = 1<<itemBits - 1
 	for _, scope := range scopes {
 		first, ok := spot(kind, scope, 0)
 		if !ok {
 			continue
 		}
 		if err := v.db.reader.whole(ctx, nearVectors, func(row scanner) error { return row.Scan(dest...) }, first,
-			first|lastItem, q.since, maxCompared, int64(lastItem)); err != nil {
+			first|lastItem, q.since, maxCompared, lastItem); err != nil {
 			return nil, err
 		}
 	}
@@ -229,8 +235,8 @@ func (v *Vectors) nearest(ctx context.Context, kind int64, scopes []int64, q que
 
 // fuse joins lists by reciprocal rank (Cormack, Clarke and Büttcher, 2009): what stands high in several lists comes
 // first. Of equal ones the first list's come first.
-func fuse[T comparable](limit int, lists ...[]T) (all []T) {
-	scores := map[T]float64{}
+func fuse(limit int, lists ...[]int64) (all []int64) {
+	scores := map[int64]float64{}
 	for _, list := range lists {
 		for rank, one := range list {
 			if _, known := scores[one]; !known {
@@ -239,7 +245,7 @@ func fuse[T comparable](limit int, lists ...[]T) (all []T) {
 			scores[one] += 1 / float64(fusedRank+rank+1)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(scores[b], scores[a]) })
+	slices.SortStableFunc(all, func(a, b int64) int { return cmp.Compare(scores[b], scores[a]) })
 	return all[:min(len(all), limit)]
 }
 
@@ -388,4 +394,84 @@ func (v *Vectors) Recall(ctx context.Context, k corebot.Key, text string,
 		return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID))
 	})
 	return found, m, err
+}
+
+// Lines finds lines of memory pages. Without an embedder, and for a query with quotes, it gives the lines with every
+// phrase, in their order. Otherwise it gives at most limit lines, by their words and by their meaning, the best first.
+// A page whose lines have no vectors yet gets them later.
+func (v *Vectors) Lines(ctx context.Context, k corebot.Key, q terms.Query, pages []corebot.MemoryLines,
+	limit int,
+) (found []corebot.LineAt, m corebot.Match, err error) {
+	var asked question
+	if v.opts.Embedder != nil && !q.Quoted {
+		if asked, m.Without, err = v.ask(ctx, k, q.Text); err != nil {
+			return nil, m, err
+		}
+	}
+	var words, near, scopes []int64 // words and near are places: the page in the upper half, the line in the lower one
+	places := map[int64][]int64{}
+	for i, page := range pages {
+		for n, line := range page.Lines {
+			at := int64(i)<<32 | int64(n)
+			if len(q.Phrases) > 0 && q.In(line).Phrases == len(q.Phrases) {
+				words = append(words, at)
+			}
+			if asked.vector != nil {
+				item := itemOf(line)
+				places[item] = append(places[item], at)
+			}
+		}
+		if v.opts.Embedder == nil {
+			continue
+		}
+		id, err := v.pageOf(ctx, page)
+		if err != nil {
+			return nil, m, err
+		}
+		scopes = append(scopes, id)
+	}
+	if m.Meaning = asked.vector != nil; m.Meaning {
+		items, err := v.nearest(ctx, ofLines, scopes, asked)
+		if err != nil {
+			return nil, m, err
+		}
+		for _, item := range items {
+			near = append(near, places[item]...)
+		}
+		words = fuse(limit, words, near)
+	}
+	for _, at := range words {
+		found = append(found, corebot.LineAt{Page: int(at >> 32), Line: int(at & (1<<32 - 1))})
+	}
+	return found, m, nil
+}
+
+// pageOf is the number of a page, 0 without any. It marks the page to be looked at if a line has no vector, or if a
+// vector has no line.
+func (v *Vectors) pageOf(ctx context.Context, page corebot.MemoryLines) (id int64, err error) {
+	s, err := v.state(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var embedded int64
+	if _, err := v.db.reader.one(ctx, findPage, []any{&id, &embedded}, keyArgs(page.Key)...); err != nil {
+		return 0, err
+	}
+	has, err := v.have(ctx, id, s.since)
+	if err != nil {
+		return 0, err
+	}
+	items, _ := itemsOf(page.Lines)
+	same := len(items) == len(has)
+	for _, item := range items {
+		same = same && has[item]
+	}
+	if same || id != 0 && embedded == 0 {
+		return id, nil
+	}
+	return id, v.db.write(ctx, "vectors.page", func(t *tx) error {
+		t.said = true
+		_, err := t.exec(notePage, append(keyArgs(page.Key), 0)...)
+		return err
+	})
 }

@@ -88,7 +88,7 @@ func TestAForkHasTheSessionWithItsSendersAndItsMarksAndNothingElse(t *testing.T)
 	}))
 	must(t, NewChats(db).SetQueueMode(t.Context(), from, corebot.ModeSteer))
 	must(t, NewChats(db).Register(t.Context(), from, true, "the old one"))
-	must(t, NewChats(db).SetMemoryNotes(t.Context(), from, []corebot.MemoryNote{{Ends: 1, Sum: "x"}}, ""))
+	must(t, NewChats(db).SetMemoryNotes(t.Context(), from, []corebot.MemoryNote{{Ends: 1, Sum: "x"}}, nil, ""))
 	must(t, NewFacts(db).Learn(t.Context(), corebot.Fact{
 		Key: from, Scope: corebot.FactsOfChat, Subject: "ann", Relation: "is", Object: "here", MessageID: "m0",
 		Sender: corebot.Principal{Channel: "test", ID: "ann"},

@@ -113,7 +113,7 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 		"mail":    func() { must(t, NewMailbox(db).Post(t.Context(), outboundTest("mail", "r"))) },
 		"forgotten": func() {
 			note := []corebot.MemoryNote{{Ends: 1, Sum: "x"}}
-			must(t, chats.SetMemoryNotes(t.Context(), key("forgotten"), note, ""))
+			must(t, chats.SetMemoryNotes(t.Context(), key("forgotten"), note, nil, ""))
 		},
 	}
 	for chat := range stays {

@@ -462,6 +462,9 @@ func dropRememberedTx(t *tx, chat int64, spelled string) error {
 	if _, err := t.exec(dropFacts, chat, corebot.MaxFacts); err != nil {
 		return err
 	}
+	if _, err := t.exec(forgetPage, keyArgs(k)...); err != nil {
+		return err
+	}
 	_, err = t.exec(dropFactOwner, keyArgs(k)...)
 	return err
 }

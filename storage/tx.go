@@ -23,7 +23,7 @@ type tx struct {
 	lastLife int64            // the number of the newest life
 	audit    link             // the newest event of the audit trail
 	diskLow  bool             // inbound messages are refused
-	said     bool             // the history has grown
+	said     bool             // the history has grown, or a page of memory has changed
 	granted  bool             // the grants have changed
 	admitted bool             // what is set about who may talk in a chat has changed
 	posted   []corebot.Key    // conversations whose mailbox got a message

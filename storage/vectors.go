@@ -3,8 +3,12 @@ package storage
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -30,7 +34,10 @@ type VectorOptions struct {
 	Patience time.Duration // how long a search waits for the vector of its question; 3 s
 	// Pause says how long no text may be embedded, since a budget is used up; nil: never.
 	Pause func(context.Context) (time.Duration, error)
-	Log   zerolog.Logger
+	// Page gives the text of a page of memory. It calls read first, while nobody can change the page; nil: lines of
+	// pages get no vectors.
+	Page func(ctx context.Context, k corebot.Key, read func() error) (string, error)
+	Log  zerolog.Logger
 }
 
 // Vectors keeps what texts mean as vectors, and finds texts by them. It promises:
@@ -53,6 +60,7 @@ const (
 	ofHistory int64 = 1 + iota
 	ofFacts
 	ofSummaries
+	ofLines // of memory pages
 )
 
 const (
@@ -85,7 +93,7 @@ type vectorState struct {
 	model             string
 	dimensions        int
 	generation, since int64 // since: the first generation of the model
-	through           [ofSummaries + 1]int64
+	through           [ofLines + 1]int64
 }
 
 var (
@@ -224,6 +232,7 @@ type meanings struct {
 	kind, through int64
 	last          meaning // that was read, with or without a text
 	all           []meaning
+	done          []int64 // of a page: its lines, when all have vectors; else nil
 }
 
 const keyOfChat = `c.agent, c.channel, c.account, c.chat, c.thread`
@@ -276,7 +285,7 @@ func (v *Vectors) next(ctx context.Context, s vectorState, most int) (b meanings
 			return b, nil
 		}
 	}
-	return meanings{}, nil
+	return v.nextLines(ctx, s, most)
 }
 
 // step embeds the next texts and says whether there were any.
@@ -311,4 +320,144 @@ func (v *Vectors) step(ctx context.Context, single bool) (more bool, err error) 
 	}
 	fault.Point("vectors", "stored")
 	return true, nil
+}
+
+// maxPageLines is how many lines of a page have vectors: the first.
+const maxPageLines = 2_000
+
+const linesOfPage = `id BETWEEN ?1 AND ?1 | ?2`
+
+var (
+	unlikePage = &query{`SELECT id, agent, channel, account, chat, thread FROM memory_pages WHERE embedded < ?
+		ORDER BY embedded LIMIT 1`}
+	pageChanges = &query{`SELECT changes FROM memory_pages WHERE id = ?`}
+	lineItems   = &query{`SELECT id & ?2 FROM vectors WHERE ` + linesOfPage + ` AND generation >= ?3`}
+	pageDone    = &query{`UPDATE memory_pages SET embedded = ? WHERE id = ?`}
+	dropLines   = &query{`DELETE FROM vectors WHERE ` + linesOfPage + `
+		AND id & ?2 NOT IN (SELECT value FROM json_each(?3))`}
+	dropItems = &query{`DELETE FROM vectors WHERE id IN (SELECT value FROM json_each(?))`}
+	notePage  = &query{`INSERT INTO memory_pages (agent, channel, account, chat, thread) VALUES (?1, ?2, ?3, ?4, ?5)
+		ON CONFLICT (agent, channel, account, chat, thread) DO UPDATE SET embedded = 0, changes = changes + ?6`}
+	findPage = &query{`SELECT id, embedded FROM memory_pages WHERE agent = ? AND channel = ? AND account = ?
+		AND chat = ? AND thread = ?`}
+	forgetPage = &query{`DELETE FROM memory_pages WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+		AND thread = ?`}
+)
+
+const lastItem int64 = 1<<itemBits - 1
+
+// itemsOf are the numbers of the lines of a page, each with its text; empty lines have none.
+func itemsOf(lines []string) (items []int64, texts map[int64]string) {
+	texts = map[int64]string{}
+	for _, line := range lines[:min(len(lines), maxPageLines)] {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		item := itemOf(line)
+		if _, twice := texts[item]; !twice {
+			items, texts[item] = append(items, item), line
+		}
+	}
+	return items, texts
+}
+
+// itemOf is the number of a line: the same text has the same one wherever it stands.
+func itemOf(line string) int64 {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(line)))
+	return int64(binary.BigEndian.Uint64(sum[:])>>1) & lastItem //nolint:gosec // a part of a hash
+}
+
+// have are the lines of a page that have vectors since a generation.
+func (v *Vectors) have(ctx context.Context, page, since int64) (items map[int64]bool, err error) {
+	items = map[int64]bool{}
+	first, ok := spot(ofLines, page, 0)
+	if !ok {
+		return items, nil
+	}
+	var item int64
+	return items, v.db.reader.whole(ctx, lineItems, func(row scanner) error {
+		err := row.Scan(&item)
+		items[item] = true
+		return err
+	}, first, lastItem, since)
+}
+
+// nextLines reads the next lines without a vector, of one page. If none is left there, it gives the numbers of all
+// lines of the page.
+func (v *Vectors) nextLines(ctx context.Context, s vectorState, most int) (b meanings, err error) {
+	if v.opts.Page == nil {
+		return b, nil
+	}
+	m, k := meaning{}, corebot.Key{}
+	found, err := v.db.reader.one(ctx, unlikePage, []any{
+		&m.scope, &k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread,
+	}, s.generation)
+	if err != nil || !found {
+		return b, err
+	}
+	m.key = k
+	var changes int64
+	text, err := v.opts.Page(ctx, k, func() error {
+		_, err := v.db.reader.one(ctx, pageChanges, []any{&changes}, m.scope)
+		return err
+	})
+	if ctx.Err() != nil {
+		return b, context.Cause(ctx)
+	}
+	if err != nil { // it has no vectors then, and holds up no other page
+		v.opts.Log.Debug().Err(err).Msg("a page of memory cannot be read")
+		text = ""
+	}
+	m.proof = []any{changes, int64(0), int64(0)}
+	b = meanings{kind: ofLines, last: m}
+	items, texts := itemsOf(slices.Collect(strings.Lines(text)))
+	has, err := v.have(ctx, m.scope, s.generation)
+	for _, m.item = range items {
+		if m.text = runes.Head(texts[m.item], embedded); !has[m.item] && len(b.all) < most {
+			b.all = append(b.all, m)
+		}
+	}
+	if len(b.all) == 0 {
+		b.done = append([]int64{}, items...)
+	}
+	return b, err
+}
+
+// doneTx ends the work on a page: it takes away the vectors of lines that are not there any more.
+func doneTx(t *tx, s vectorState, b meanings) error {
+	first, ok := spot(ofLines, b.last.scope, 0)
+	list, err := encode(b.done)
+	if err == nil && ok {
+		_, err = t.exec(dropLines, first, lastItem, list)
+	}
+	if err == nil {
+		_, err = t.exec(pageDone, s.generation, b.last.scope)
+	}
+	return err
+}
+
+// pageChangedTx has the lines of a page looked at again, and takes away the vectors of lines that have gone.
+func pageChangedTx(t *tx, k corebot.Key, gone []string) error {
+	if _, err := t.exec(notePage, append(keyArgs(k), 1)...); err != nil {
+		return err
+	}
+	t.said = true
+	if len(gone) == 0 {
+		return nil
+	}
+	var page, embedded int64
+	if _, err := t.one(findPage, []any{&page, &embedded}, keyArgs(k)...); err != nil {
+		return err
+	}
+	ids := []int64{}
+	for _, line := range gone {
+		if id, ok := spot(ofLines, page, itemOf(line)); ok {
+			ids = append(ids, id)
+		}
+	}
+	list, err := encode(ids)
+	if err == nil {
+		_, err = t.exec(dropItems, list)
+	}
+	return err
 }

@@ -474,11 +474,11 @@ func (v *Vectors) count(ctx context.Context) (n int64, err error) {
 }
 
 func TestFusionPrefersWhatSeveralListsHave(t *testing.T) {
-	got := fuse(4, []int{1, 2, 3}, []int{9, 3, 8}, nil)
-	if !slices.Equal(got, []int{3, 1, 9, 2}) {
+	got := fuse(4, []int64{1, 2, 3}, []int64{9, 3, 8}, nil)
+	if !slices.Equal(got, []int64{3, 1, 9, 2}) {
 		t.Errorf("fused is %v", got)
 	}
-	if got := fuse[int](3); len(got) != 0 {
+	if got := fuse(3); len(got) != 0 {
 		t.Errorf("of nothing comes %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,9 +24,9 @@ import (
 // Sources keeps where the pieces of a page came from. A key is one of [Of].
 type Sources interface {
 	MemoryNotes(ctx context.Context, k corebot.Key) ([]corebot.MemoryNote, error)
-	// SetMemoryNotes replaces all that is kept of a page. The event names a change of the operator for the audit; it is
-	// empty for a call of a tool.
-	SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, event string) error
+	// SetMemoryNotes replaces all that is kept of a page, of which some lines go. The event names a change of the
+	// operator for the audit; it is empty for a call of a tool.
+	SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, gone []string, event string) error
 }
 
 // Piece is a part of a page, with where it came from.
@@ -212,9 +213,10 @@ func (s *Store) changePage(ctx context.Context, k corebot.Key, text string, limi
 			}
 			was, err := s.sources.MemoryNotes(ctx, k)
 			if err == nil {
-				err = s.sources.SetMemoryNotes(ctx, k, notes, event)
+				err = s.sources.SetMemoryNotes(ctx, k, notes, gone(old, page), event)
 			}
-			undo = func() { _ = s.sources.SetMemoryNotes(ctx, k, was, "") } // else the old page is of an unknown source
+			// Without it the old page would be of an unknown source.
+			undo = func() { _ = s.sources.SetMemoryNotes(ctx, k, was, nil, "") }
 			return page, err
 		})
 	})
@@ -222,6 +224,20 @@ func (s *Store) changePage(ctx context.Context, k corebot.Key, text string, limi
 		undo()
 	}
 	return err
+}
+
+// gone are the lines of a page that another one has not.
+func gone(old, page []byte) (lines []string) {
+	stay := map[string]bool{}
+	for line := range bytes.Lines(page) {
+		stay[string(bytes.TrimSpace(line))] = true
+	}
+	for line := range bytes.Lines(old) {
+		if text := string(bytes.TrimSpace(line)); !stay[text] {
+			lines = append(lines, text)
+		}
+	}
+	return lines
 }
 
 // Sum is the fingerprint of a page, for [Store.Trust] and [Store.Forget].

@@ -331,7 +331,7 @@ func TestAPageHasSoManyPiecesAndNoMore(t *testing.T) {
 		notes = append(notes, n)
 	}
 	s.put("a", page)
-	if err := s.kept.SetMemoryNotes(t.Context(), room("a"), memory.Noted(page, notes), ""); err != nil {
+	if err := s.kept.SetMemoryNotes(t.Context(), room("a"), memory.Noted(page, notes), nil, ""); err != nil {
 		t.Fatal(err)
 	}
 	s.says("eve", "2", "- last")

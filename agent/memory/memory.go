@@ -54,6 +54,7 @@ type Store struct {
 	root    *rootfs.Root
 	max     int64
 	sources Sources
+	finder  Finder
 }
 
 // New keeps the pages in root, which must be the only one that writes the workspace.

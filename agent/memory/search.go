@@ -2,6 +2,9 @@ package memory
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/corebot/corebot"
@@ -10,35 +13,79 @@ import (
 
 // Line is one line of a page.
 type Line struct {
+	Page               int // of the pages that were searched, from 0
 	Number             int // from 1
 	Text               string
-	corebot.MemoryNote // of a chat's page: where the line came from
+	corebot.MemoryNote // where the line came from
 }
 
-// Search gives the lines of a page that have every phrase of a query, in their order.
-func (s *Store) Search(p Page, q terms.Query) ([]Line, error) {
-	text, err := s.Read(p)
-	if err != nil {
-		return nil, err
+// Finder finds lines of pages by their words and, where there are vectors, by their meaning.
+type Finder interface {
+	Lines(ctx context.Context, k corebot.Key, q terms.Query, pages []corebot.MemoryLines, limit int) (
+		found []corebot.LineAt, how corebot.Match, err error)
+}
+
+// FindBy has searches find lines by a finder. It is for the time before the first search. Without a finder searches
+// go by words.
+func (s *Store) FindBy(f Finder) { s.finder = f }
+
+// Search finds lines of pages for a chat. By words it gives the lines that have every phrase, in their order; by
+// meaning, at most limit lines, the best first. Of a page over the cap it searches the beginning.
+func (s *Store) Search(ctx context.Context, k corebot.Key, q terms.Query, pages []corebot.Key,
+	limit int,
+) (found []Line, how corebot.Match, err error) {
+	var texts []corebot.MemoryLines
+	var notes [][]corebot.MemoryNote
+	for _, page := range pages {
+		pieces, _, err := s.Pieces(ctx, page)
+		if err != nil {
+			return nil, how, err
+		}
+		text, from := corebot.MemoryLines{Key: page}, []corebot.MemoryNote(nil)
+		for _, p := range pieces {
+			for line := range strings.Lines(strings.ToValidUTF8(p.Text, "\uFFFD")) {
+				text.Lines, from = append(text.Lines, strings.TrimSpace(line)), append(from, p.MemoryNote)
+			}
+		}
+		texts, notes = append(texts, text), append(notes, from)
 	}
-	return linesWith(q, []Piece{{Text: text}}), nil
+	var places []corebot.LineAt
+	if s.finder == nil {
+		places = byWords(q, texts)
+	} else if places, how, err = s.finder.Lines(ctx, k, q, texts, limit); err != nil {
+		return nil, how, fmt.Errorf("search memory: %w", err)
+	}
+	for _, at := range places {
+		found = append(found, Line{at.Page, at.Line + 1, texts[at.Page].Lines[at.Line], notes[at.Page][at.Line]})
+	}
+	return found, how, nil
 }
 
-// SearchChat is Search for the page of a chat. Of a page over the cap it searches the beginning.
-func (s *Store) SearchChat(ctx context.Context, k corebot.Key, q terms.Query) ([]Line, error) {
-	pieces, _, err := s.Pieces(ctx, k)
-	return linesWith(q, pieces), err
-}
-
-func linesWith(q terms.Query, pieces []Piece) (found []Line) {
-	n := 0
-	for _, p := range pieces {
-		for line := range strings.Lines(strings.ToValidUTF8(p.Text, "\uFFFD")) {
-			n++
+func byWords(q terms.Query, pages []corebot.MemoryLines) (found []corebot.LineAt) {
+	for i, page := range pages {
+		for n, line := range page.Lines {
 			if len(q.Phrases) > 0 && q.In(line).Phrases == len(q.Phrases) {
-				found = append(found, Line{n, strings.TrimSpace(line), p.MemoryNote})
+				found = append(found, corebot.LineAt{Page: i, Line: n})
 			}
 		}
 	}
 	return found
+}
+
+// Still gives the beginning of a page, up to the cap. It calls read first, while nobody can change the page through
+// the Store.
+func (s *Store) Still(k corebot.Key, read func() error) (string, error) {
+	release, err := s.root.Hold(string(Of(k)))
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if err := read(); err != nil {
+		return "", err
+	}
+	page, err := s.root.ReadChunk(string(Of(k)), 0, s.max)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return strings.ToValidUTF8(string(page.Data), "\uFFFD"), err
 }

@@ -1,13 +1,21 @@
 package memory_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/terms"
 )
+
+func search(pages *memory.Store, q terms.Query) ([]memory.Line, error) {
+	global := corebot.Key{Agent: "main"}
+	found, _, err := pages.Search(context.Background(), global, q, []corebot.Key{global}, 50)
+	return found, err
+}
 
 func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
 	root, err := rootfs.New(t.TempDir())
@@ -19,19 +27,19 @@ func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := pages.Search(memory.Global, terms.Parse("x")); err != nil || len(found) != 0 {
+	if found, err := search(pages, terms.Parse("x")); err != nil || len(found) != 0 {
 		t.Errorf("a page that is not there: %+v, %v", found, err)
 	}
 	if err := pages.Replace(memory.Global,
 		"# Tea\r\n\ngreen tea, \xe4\xb8\x9c\xe4\xba\xac\ntea\nlast green TEA"); err != nil {
 		t.Fatal(err)
 	}
-	found, err := pages.Search(memory.Global, terms.Parse("tea green"))
-	if err != nil || len(found) != 2 || found[0] != (memory.Line{Number: 3, Text: "green tea, 东京"}) ||
+	found, err := search(pages, terms.Parse("tea green"))
+	if err != nil || len(found) != 2 || found[0].Number != 3 || found[0].Text != "green tea, 东京" ||
 		found[1].Number != 5 {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	if found, err := pages.Search(memory.Global, terms.Query{}); err != nil || len(found) != 0 {
+	if found, err := search(pages, terms.Query{}); err != nil || len(found) != 0 {
 		t.Errorf("nothing finds %+v, %v", found, err)
 	}
 }
@@ -52,7 +60,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := pages.Search(memory.Global, terms.Parse("cats paris")); err != nil {
+		if _, err := search(pages, terms.Parse("cats paris")); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -137,6 +137,7 @@ func (a *App) makeAgent(entry config.AgentEntry, r prometheus.Registerer) (u *ag
 		return nil, err
 	}
 	a.opened("workspace", u.notes.root)
+	u.notes.memory.FindBy(a.upkeep.vectors)
 	if err := a.makeTools(u, r); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -39,9 +40,19 @@ func (a *App) makeVectors() error {
 	a.upkeep.daily = new(atomic.Pointer[corebot.Cap])
 	a.upkeep.daily.Store(&caps.Total)
 	a.upkeep.vectors = storage.NewVectors(a.Store, storage.VectorOptions{
-		Embedder: e, Model: c.Model, Batch: c.Batch, Pause: a.embeddingPause, Log: a.log,
+		Embedder: e, Model: c.Model, Batch: c.Batch, Pause: a.embeddingPause, Page: a.memoryPage,
+		Log: a.log,
 	})
 	return nil
+}
+
+// memoryPage is a page of memory of an agent of this process.
+func (a *App) memoryPage(_ context.Context, k corebot.Key, read func() error) (string, error) {
+	u := a.agents.all[k.Agent]
+	if u == nil {
+		return "", fmt.Errorf("the agent %q: %w", k.Agent, corebot.ErrNotFound)
+	}
+	return u.notes.memory.Still(k, read)
 }
 
 // pauseForBudget is how often a used-up budget is looked at again: an operator can raise it.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/terms"
 )
 
 // vectorsAt is an endpoint that gives each text one vector.
@@ -50,9 +52,12 @@ func TestDoctorAsksTheServiceOfVectors(t *testing.T) {
 	}
 }
 
-func TestNoTextIsEmbeddedWhileTheBudgetIsUsedUp(t *testing.T) {
+// vectorsHome is a Corebot with an endpoint for vectors whose store runs, without anything else.
+func vectorsHome(t *testing.T, change func(*config.Config)) *App {
+	t.Helper()
 	c := config.Defaults()
-	c.Home, c.LLM.Offline, c.LLM.Embeddings, c.Budget.TotalDailyTokens = t.TempDir(), true, vectorsAt(t), 10
+	c.Home, c.LLM.Offline, c.LLM.Embeddings = t.TempDir(), true, vectorsAt(t)
+	change(&c)
 	if _, err := Init(c.Home, false); err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +73,48 @@ func TestNoTextIsEmbeddedWhileTheBudgetIsUsedUp(t *testing.T) {
 		}
 	})
 	go func() { running <- a.Store.Run(t.Context()) }()
+	return a
+}
+
+func TestALineOfAnAgentsPageIsFoundByItsMeaning(t *testing.T) {
+	a := vectorsHome(t, func(*config.Config) {})
+	pages := a.agents.all[corebot.DefaultAgent].notes.memory
+	k := corebot.Key{Agent: corebot.DefaultAgent, Channel: "cli", Chat: "main"}
+	if _, err := pages.Remember(t.Context(), k, memory.Edit{Text: "Ann moved to Lund"}, corebot.MemoryNote{
+		Sender: corebot.Principal{Channel: "cli", ID: "ann"}, MessageID: "m1",
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	find := func() (texts []string) {
+		t.Helper()
+		found, how, err := pages.Search(t.Context(), k, terms.Parse("zebra"), []corebot.Key{k}, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range found {
+			if !how.Meaning || line.Sender.ID != "ann" {
+				t.Errorf("got %+v, %+v", line, how)
+			}
+			texts = append(texts, line.Text)
+		}
+		return texts
+	}
+	if err := a.upkeep.vectors.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if found := find(); len(found) != 1 || found[0] != "Ann moved to Lund" {
+		t.Errorf("found %q", found)
+	}
+	if _, err := pages.DropLines(t.Context(), k, func(memory.Piece, string) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if found := find(); len(found) != 0 {
+		t.Errorf("a forgotten line is found: %q", found)
+	}
+}
+
+func TestNoTextIsEmbeddedWhileTheBudgetIsUsedUp(t *testing.T) {
+	a := vectorsHome(t, func(c *config.Config) { c.Budget.TotalDailyTokens = 10 })
 	if pause, err := a.embeddingPause(t.Context()); err != nil || pause != 0 {
 		t.Errorf("at first it pauses %v: %v", pause, err)
 	}

@@ -63,6 +63,7 @@
 -- has 0109_answers.sql
 -- has 0110_link_tries.sql
 -- has 0112_drafts.sql
+-- has 0117_page_vectors.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -783,6 +784,21 @@ CREATE TABLE drafts (
   reply   TEXT NOT NULL, -- the id of the reply that takes its place; empty: none does yet
   PRIMARY KEY (agent, channel, account, chat, thread)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE memory_pages (
+  id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  agent    TEXT    NOT NULL,
+  channel  TEXT    NOT NULL,
+  account  TEXT    NOT NULL,
+  chat     TEXT    NOT NULL, -- empty: chats share the page
+  thread   TEXT    NOT NULL,
+  changes  INTEGER NOT NULL DEFAULT 0, -- by Corebot: a vector is stored only if there was none since its line was read
+  embedded INTEGER NOT NULL DEFAULT 0, -- the generation of vectors that all lines have; 0: the page has changed
+  UNIQUE (agent, channel, account, chat, thread)
+) STRICT;
+CREATE INDEX memory_pages_embedded ON memory_pages (embedded);
+CREATE TRIGGER page_unlike AFTER DELETE ON memory_pages BEGIN
+  DELETE FROM vectors WHERE id BETWEEN (4 << 61) | (old.id << 38) AND (4 << 61) | (old.id << 38) | ((1 << 38) - 1);
+END;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -851,10 +867,12 @@ INSERT INTO goose_db_version VALUES (63, 107, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (64, 109, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (65, 110, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (66, 112, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (67, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 66);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 67);
+INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);

@@ -67,7 +67,7 @@ func HistorySearch(sayings Sayings) tools.Tool {
 			case len(found) == 0:
 				return head + nothingSaid, nil
 			case how.Meaning:
-				return sayingLines(found, q.Loose(), "[found by words and by meaning, the best first]\n")
+				return sayingLines(found, q.Loose(), byMeaning)
 			case how.Whole:
 				return sayingLines(found, q, head)
 			}

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -81,6 +82,9 @@ func reservation(n corebot.MemoryNote) string {
 //go:embed memory_search.md
 var memorySearchDoc string
 
+// byMeaning begins the result of a search that went by meaning, too.
+const byMeaning = "[found by words and by meaning, the best first]\n"
+
 const nothingRemembered = "[nothing like that is remembered]"
 
 // memoriesMost is how many lines one call shows.
@@ -108,44 +112,39 @@ func MemorySearch(pages *memory.Store) tools.Tool {
 			if err != nil {
 				return "", false, tools.Own(err)
 			}
-			var b strings.Builder
-			n := 0
+			var keys []corebot.Key
 			for _, scope := range a.scopes() {
-				found, trusted, err := remembered(ctx, pages, c, scope, q)
-				if err != nil {
-					return "", false, tools.Own(err)
-				}
-				for _, line := range found {
-					if n++; n > memoriesMost {
-						continue
-					}
-					apart := ""
-					if !trusted && !line.CleanFor(c.Principal) {
-						apart, outside = ", kept apart", true
-					}
-					fmt.Fprintf(&b, "%s, line %d%s: %s\n", scope, line.Number, apart,
-						terms.Excerpt(line.Text, q.In(line.Text), excerptBytes))
-				}
+				keys = append(keys, pageKey(c, scope))
 			}
-			if n > memoriesMost {
-				fmt.Fprintf(&b, "[there are %d more]\n", n-memoriesMost)
+			found, how, err := pages.Search(ctx, c.Key, q, keys, factsShown)
+			if err != nil {
+				return "", false, tools.Own(err)
 			}
-			return cmp.Or(b.String(), nothingRemembered), outside, nil
+			if how.Meaning {
+				q = q.Loose()
+			}
+			b := bytes.NewBufferString(without(how))
+			if how.Meaning && len(found) > 0 {
+				b.WriteString(byMeaning)
+			}
+			for _, line := range found[:min(len(found), memoriesMost)] {
+				apart := ""
+				operators := keys[line.Page] == c.Key.OfAgent()
+				if !operators && !line.CleanFor(c.Principal) {
+					apart, outside = ", kept apart", true
+				}
+				fmt.Fprintf(b, "%s, line %d%s: %s\n", a.scopes()[line.Page], line.Number, apart,
+					terms.Excerpt(line.Text, q.In(line.Text), excerptBytes))
+			}
+			switch {
+			case len(found) == 0:
+				b.WriteString(nothingRemembered)
+			case len(found) > memoriesMost:
+				fmt.Fprintf(b, "[there are %d more]\n", len(found)-memoriesMost)
+			}
+			return b.String(), outside, nil
 		}, tools.Touches(func(_ tools.Call, a memorySearchArgs) policy.Target {
 			// of the three the one that more is kept from
 			return policy.Target{Scope: cmp.Or(a.Scope, policy.ScopeGlobal)}
 		}))
-}
-
-// remembered finds lines of one page, and says whether the operator stands for all of the page.
-func remembered(ctx context.Context, pages *memory.Store, c tools.Call, scope string,
-	q terms.Query,
-) (lines []memory.Line, trusted bool, err error) {
-	page := pageKey(c, scope)
-	if page == c.Key.OfAgent() {
-		lines, err = pages.Search(memory.Global, q)
-		return lines, true, err
-	}
-	lines, err = pages.SearchChat(ctx, page, q)
-	return lines, false, err
 }
