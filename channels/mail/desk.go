@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -227,22 +229,29 @@ func (c *Channel) find(m *mailbox, id string) (bool, error) {
 
 // withID are the mails of a folder with a Message-ID.
 func (m *mailbox) withID(folder, id string) ([]imap.UID, error) {
+	return m.having(folder, imap.SearchCriteria{
+		Header: []imap.SearchCriteriaHeaderField{{Key: "Message-Id", Value: id}},
+	})
+}
+
+// having are the mails of a folder that a search finds.
+func (m *mailbox) having(folder string, what imap.SearchCriteria) ([]imap.UID, error) {
 	if _, err := m.Select(folder, readOnly).Wait(); err != nil {
 		return nil, fmt.Errorf("open the folder %q: %w", folder, err)
 	}
-	found, err := m.UIDSearch(&imap.SearchCriteria{
-		Header: []imap.SearchCriteriaHeaderField{{Key: "Message-Id", Value: id}},
-	}, nil).Wait()
+	found, err := m.UIDSearch(&what, nil).Wait()
 	if err != nil {
 		return nil, fmt.Errorf("search the folder %q: %w", folder, err)
 	}
 	return found.AllUIDs(), nil
 }
 
-// subjectFor is the subject of the mail that a send answers. After a restart it is looked up in the mailbox. Without it
-// the answer has its own first line as its subject.
+// subjectFor is the subject of the mail that a send answers, or of its conversation: what comes later, such as a
+// reminder, answers no mail. After a restart it is looked up in the mailbox. Without it the answer has its own first
+// line as its subject, and many programs show the answer apart from its conversation then.
 func (c *Channel) subjectFor(ctx context.Context, o channels.Outbound) string {
-	for _, id := range []string{o.InReplyTo, o.Key.Thread} {
+	of := conversation(o.Key.Chat, o.Key.Thread)
+	for _, id := range []string{o.InReplyTo, of} {
 		if subject, known := c.subject(id); known {
 			return subject
 		}
@@ -257,10 +266,16 @@ func (c *Channel) subjectFor(ctx context.Context, o channels.Outbound) string {
 	subject := ""
 	err := c.atDesk(ctx, func(m *mailbox) error {
 		uids, err := m.withID(c.settings.Folder, id)
+		if err == nil && len(uids) == 0 && isMessageID(o.Key.Thread) { // its beginning was not sent to Corebot
+			uids, err = m.having(c.settings.Folder, imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{
+				{Key: "References", Value: o.Key.Thread},
+				{Key: "From", Value: strings.TrimPrefix(o.Key.Chat, strangers)},
+			}})
+		}
 		if err != nil || len(uids) == 0 {
 			return err
 		}
-		h, err := m.head(imap.UIDSetNum(uids[0]))
+		h, err := m.head(imap.UIDSetNum(slices.Max(uids)))
 		subject = words(h.text("subject"))
 		return err
 	})
@@ -268,7 +283,13 @@ func (c *Channel) subjectFor(ctx context.Context, o channels.Outbound) string {
 		c.site.Log.Debug().Err(err).Msg("the subject of a mail was not found")
 		return ""
 	}
-	c.remember(id, subject)
-	c.remember(o.Key.Thread, subject) // for the next answers there: a search can take long
+	if id == o.InReplyTo {
+		c.remember(id, subject)
+	}
+	c.remember(of, subject) // for the next answers there: a search can take long
 	return subject
 }
+
+// conversation names a thread of somebody among the ids of mails. Anybody can name a thread in his mails, so each
+// person has subjects of his own.
+func conversation(chat, thread string) string { return chat + "\n" + thread }

@@ -59,7 +59,9 @@ func (c *Channel) read(got fetched) (in channels.Incoming, is outcome) {
 	in.Bot = why != ""
 	in.Interactive = in.Interactive && !in.Bot
 	in.Hourly = &c.hourly
-	c.remember(id, words(h.text("subject")))
+	subject := words(h.text("subject"))
+	c.remember(id, subject)
+	c.remember(conversation(in.Chat, in.Thread), subject)
 	return in, message
 }
 

@@ -65,6 +65,30 @@ func TestAReplyIsAMailThatEveryProgramTakesForOne(t *testing.T) {
 	}
 }
 
+// TestWhatAnswersNoMailHasTheSubjectOfItsConversation: the mail that began the conversation never came to the account,
+// and another person names the same thread.
+func TestWhatAnswersNoMailHasTheSubjectOfItsConversation(t *testing.T) {
+	s := platform(t)
+	const of = "References: <root@people.test>\n"
+	s.Say(mailtest.Said{Subject: "Re: Tea", Text: "x", Headers: of})
+	s.Say(mailtest.Said{Subject: "Re: The tea", Text: "x", Headers: of})
+	s.Say(mailtest.Said{Subject: "You have won", Text: "x", Headers: of, From: "eve@people.test"})
+	c := open(t, settings(s))
+	reminder := answer("It is time.")
+	reminder.InReplyTo = ""
+	for range 2 { // from the mailbox, and from memory
+		if _, err := send(t, c, reminder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sent := range s.Sent() {
+		h := read(t, sent).header
+		if h.Get("Subject") != "Re: The tea" || h.Get("References") != "<root@people.test>" {
+			t.Errorf("the reminder is %q, %q", h.Get("Subject"), h.Get("References"))
+		}
+	}
+}
+
 func TestANoticeIsShownAsItIsWritten(t *testing.T) {
 	s := platform(t)
 	o := answer("run **this** <b>?\nhint: no")
