@@ -13,6 +13,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/storage"
 )
 
 // out is an editor whose platform is away for a while.
@@ -174,4 +175,112 @@ func (b broken) Edit(ctx context.Context, id string, o channels.Outbound) (chann
 		return channels.Receipt{}, errors.New("it failed")
 	}
 	return b.editor.Edit(ctx, id, o)
+}
+
+// TestACrashInTheLastEditHoldsNoReply: an edit can be repeated, so nothing is left for an operator to decide. The send
+// of a further piece cannot.
+func TestACrashInTheLastEditHoldsNoReply(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply   string // whose place the draft was
+		further bool   // the first piece was shown
+		end     corebot.End
+	}{
+		"in the last edit":              {"r1", false, corebot.EndSent},
+		"in the send of a second piece": {"r1", true, corebot.EndDead},
+		"in a send":                     {"", false, corebot.EndDead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				before := newOutbox(t, dir, channels.Hold)
+				d := corebot.Draft{Key: apptest.Key("c"), Answers: "m1", Shown: "id0", Reply: c.reply}
+				if err := storage.NewDrafts(before.DB).Put(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+				before.enqueue(t, "c", "r1", "all of it")
+				claimed := before.claim(t)
+				if c.further {
+					step := corebot.Step{Kind: corebot.StepPart, State: corebot.StepDone, StartedAt: time.Now()}
+					step.Sent, step.EndedAt = &corebot.Sent{To: 3, IDs: []string{"id0"}}, time.Now()
+					if err := before.Ledger.Record(t.Context(), claimed, step); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before.Crash()
+				p := &editor{
+					platform: &platform{}, every: time.Second, on: channels.Hold,
+					shown: []string{"all"}, ids: []string{"id0"},
+				}
+				s := stream(t, dir, p)
+				pass(time.Hour)
+				if life := s.life(t, "r1"); life.End != c.end {
+					t.Errorf("it ended %q, %q", life.End, life.Reason)
+				}
+				want := 0.0
+				if c.end == corebot.EndSent {
+					s.shows(t, "all of it")
+				} else {
+					s.shows(t, "all")
+					want = 1
+				}
+				if n := s.counted(t, "corebot_outbox_ambiguous_total"); n != want {
+					t.Errorf("%v sends are ambiguous", n)
+				}
+				s.stop()
+			})
+		})
+	}
+}
+
+// sending is an editor that does something before each send.
+type sending struct {
+	*editor
+	before func()
+}
+
+func (p sending) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	p.before()
+	return p.editor.Send(ctx, o)
+}
+
+// TestAReplyThatIsSentInsteadOfAnEditIsNoEditAfterACrash: the store must not say so any more when the send begins.
+func TestAReplyThatIsSentInsteadOfAnEditIsNoEditAfterACrash(t *testing.T) {
+	for name, why := range map[string]error{
+		"the draft is gone":   fmt.Errorf("%w: it was deleted", channels.ErrGone),
+		"the edit is refused": &corebot.Failure{Class: corebot.Permanent, Err: errors.New("refused for good")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &editor{platform: &platform{}, every: time.Second}
+				var refused, asked atomic.Bool
+				p.fails = func(int) error {
+					if refused.Load() {
+						return why
+					}
+					return nil
+				}
+				var s *streaming
+				s = streamBy(t, "", p, sending{p, func() {
+					if !refused.Load() {
+						return
+					}
+					asked.Store(true)
+					all, err := s.drafts.All(t.Context())
+					if err != nil || len(all) > 0 && all[0].Reply != "" {
+						t.Errorf("the send begins, and the store has %+v, %v", all, err)
+					}
+				}})
+				s.turn(live.TurnStarted, "")
+				s.grow("a", "b", "c")
+				refused.Store(true)
+				s.turn(live.TurnEnded, "answered")
+				s.say(t, corebot.KindReply, "r1", "m1", "abcde")
+				pass(time.Minute)
+				if s.kept(t, 0); !asked.Load() {
+					t.Error("nothing was sent")
+				}
+				s.stop()
+			})
+		})
+	}
 }

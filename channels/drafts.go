@@ -228,6 +228,26 @@ func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, do
 	return d.Shown, done, nil
 }
 
+// held is the draft of a conversation whose turn the caller has.
+func (x *drafts) held(k corebot.Key) *draft {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.open[k]
+}
+
+// left notes that a reply does not take the place of its draft after all. The caller has its turn.
+func (x *drafts) left(ctx context.Context, k corebot.Key, gone bool) {
+	d := x.held(k)
+	if gone {
+		x.forget(ctx, d)
+		return
+	}
+	d.Reply = ""
+	if err := x.store.Put(ctx, d.Draft); err != nil {
+		x.log.Warn().Err(err).Str("chat", k.String()).Msg("a crash now can show a reply twice")
+	}
+}
+
 // settled forgets the draft whose place a message has taken.
 func (x *drafts) settled(ctx context.Context, m corebot.Message) {
 	x.mu.Lock()
@@ -263,6 +283,20 @@ func (r *run) placeOf(ctx context.Context, c Channel, o Outbound, resumed int) (
 	return id, done, err
 }
 
+// editing says whether the next send of a message repeats an edit: the message has taken the place of its draft, and
+// nothing of it was sent behind that place. So a crash in the last edit leaves no doubt.
+func (r *run) editing(ctx context.Context, d corebot.Delivery) bool {
+	if _, edits := r.channelOf(d).(Editor); !edits || r.drafts.store == nil || len(d.Journal) > 0 {
+		return false
+	}
+	of, err := r.drafts.of(ctx, d.Message.Key)
+	if err != nil {
+		return false
+	}
+	defer r.drafts.release(of)
+	return of.Reply == d.Message.ID
+}
+
 // showIn shows a piece in the place of a message. An edit without an answer is made again: it shows nothing twice.
 func (r *run) showIn(ctx context.Context, c Channel, place string, o Outbound) (Receipt, error) {
 	if place == "" {
@@ -286,13 +320,10 @@ func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *
 		return receipt, err
 	}
 	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft cannot be edited; its answer is sent as a message")
+	r.drafts.left(kept, o.Key, gone) // before the send, which cannot be repeated as an edit can
 	receipt, err = r.sendOne(kept, d, c, s, o, "", doubt)
-	if e, is := c.(Editor); is && err == nil && !gone {
-		ctx, cancel := context.WithTimeout(kept, draftCall)
-		defer cancel()
-		if err := e.Erase(ctx, o.Key, place); err != nil {
-			r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft stays in its chat")
-		}
+	if e, is := c.(Editor); is && err == nil {
+		r.drafts.erase(kept, e, r.drafts.held(o.Key))
 	}
 	return receipt, err
 }

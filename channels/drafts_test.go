@@ -23,6 +23,7 @@ import (
 // editor is a platform whose messages can be edited. It shows at most most bytes in one.
 type editor struct {
 	*platform
+	on    channels.OnAmbiguous
 	most  int
 	every time.Duration
 	fails func(n int) error // of the nth edit; nil: none does
@@ -127,7 +128,7 @@ func stream(t *testing.T, dir string, p *editor) *streaming {
 // streamBy is stream by a channel that goes on to the editor.
 func streamBy(t *testing.T, dir string, p *editor, by channels.Channel) *streaming {
 	t.Helper()
-	s := &streaming{outbox: newOutbox(t, dir, ""), editor: p, hub: new(live.Hub)}
+	s := &streaming{outbox: newOutbox(t, dir, p.on), editor: p, hub: new(live.Hub)}
 	s.drafts = storage.NewDrafts(s.DB)
 	s.Stream(&damaged{s.drafts, &p.broken})
 	supervisor, err := channels.NewSupervisor(s.Door, s.Outbox, zerolog.Nop(),

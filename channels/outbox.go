@@ -244,7 +244,7 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 	if t := d.Message.Trace; t.Sampled {
 		log = log.With().Str("trace_id", t.IDText()).Logger()
 	}
-	outcome, unsent := r.unsendable(d)
+	outcome, unsent := r.unsendable(ctx, d)
 	if !unsent {
 		outcome = send()
 	}
@@ -291,14 +291,14 @@ func (o *Outbox) settle(ctx context.Context, d corebot.Delivery, outcome corebot
 }
 
 // unsendable says whether a message must not be sent, and how it ends then.
-func (r *run) unsendable(d corebot.Delivery) (corebot.Outcome, bool) {
+func (r *run) unsendable(ctx context.Context, d corebot.Delivery) (corebot.Outcome, bool) {
 	if out, unfit := r.queue.Unfit(d); unfit {
 		return out, true
 	}
 	if _, known := resumeAt(d, r.channelOf(d)); !known { // nor do the parts have the ids that they had then
 		return r.mayBeShown(d, "an earlier version of Corebot has sent a part of it and did not note how much")
 	}
-	if d.Lost > 0 && !r.idempotent(d) {
+	if d.Lost > 0 && !r.idempotent(d) && !r.editing(ctx, d) {
 		return r.mayBeShown(d, "a crash cut off its send: it may have been sent")
 	}
 	return corebot.Outcome{}, false
