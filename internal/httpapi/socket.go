@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -143,8 +144,11 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	k.serve()
 }
 
-// errGone ends a socket whose client has gone, or takes nothing.
-var errGone = errors.New("the client has gone")
+// Why a socket ends beside the reasons of its token.
+var (
+	errGone   = errors.New("the client has gone, or takes nothing")
+	errFailed = errors.New("internal error: the log of Corebot has more")
+)
 
 // serve serves the socket until it ends.
 func (k *socket) serve() {
@@ -180,8 +184,11 @@ func (k *socket) bye() {
 	defer k.mu.Unlock()
 	if why := context.Cause(k.ctx); !errors.Is(why, errGone) {
 		code := websocket.CloseGoingAway
-		if errors.Is(why, errTokenEnded) {
+		switch {
+		case errors.Is(why, errTokenEnded):
 			code = websocket.ClosePolicyViolation
+		case errors.Is(why, errFailed):
+			code = websocket.CloseInternalServerErr
 		}
 		_ = k.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, why.Error()), time.Time{})
 	}
@@ -207,13 +214,26 @@ func (k *socket) read() {
 	}
 }
 
-// locked does something for the socket. If the client cannot be told of it, the socket ends.
+// locked does something for the socket. If the client cannot be told of it, the socket ends. A panic ends the socket,
+// and not the program: the teller and the timers have no caller that would catch it.
 func (k *socket) locked(do func() bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			k.failed(p)
+		}
+	}()
 	if !do() {
 		k.end(errGone)
 	}
+}
+
+// failed ends a socket that an error of Corebot itself struck.
+func (k *socket) failed(p any) {
+	k.server.opts.Log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).Msg("a socket panicked")
+	k.out.pour() // what was gathered before, and the end behind it
+	k.end(errFailed)
 }
 
 // tell writes one event.
@@ -231,12 +251,16 @@ func (s *Server) redacted(e socketEvent) ([]byte, error) {
 // pass writes an event of a run. Every socket that follows the chat writes the same bytes, which are made once.
 func (k *socket) pass(first int64, e socketEvent) bool {
 	f := k.server.frames.of(frameKey{e.SessionID, e.Type, first, e.Seq})
-	f.once.Do(func() { f.add(k.server, e) })
+	f.make(func() { f.add(k.server, e) })
 	return k.write(f)
 }
 
 // write writes what a frame holds.
 func (k *socket) write(f *frame) bool {
+	if f.failed {
+		k.end(errFailed)
+		return false
+	}
 	for _, m := range f.messages {
 		if k.conn.WritePreparedMessage(m) != nil {
 			return false
@@ -263,6 +287,17 @@ type frame struct {
 	unseen        bool      // of an end: the run began before the socket, and the client may have text of it
 	text          string    // of an answer, before it is told
 	err           error
+	failed        bool // a panic ended the making
+}
+
+// make fills the frame, once for all sockets. After a panic the frame stays failed: the other sockets that want the
+// frame end, too, because they would go on without the event.
+func (f *frame) make(fill func()) {
+	f.once.Do(func() {
+		f.failed = true
+		fill()
+		f.failed = false
+	})
 }
 
 func (f *frame) add(s *Server, e socketEvent) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func (k *socket) send(q socketRequest) bool {
 func (o outgoing) sendTo(k *socket) {
 	end := socketEnd{id: o.id, key: o.key}
 	o.wait = 24 * time.Hour // or until the socket ends
-	out, err := o.untilEnded(k.ctx, sent{})
+	out, err := o.contained(k.ctx)
 	end.err = err
 	texts := make([]string, len(out.Messages))
 	for i, m := range out.Messages {
@@ -59,6 +60,18 @@ func (o outgoing) sendTo(k *socket) {
 		k.ends = append(k.ends, end)
 		return k.catchUp()
 	})
+}
+
+// contained is untilEnded, of which a panic is an error.
+func (o outgoing) contained(ctx context.Context) (out sent, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			o.server.opts.Log.Error().Interface("panic", p).Bytes("stack", debug.Stack()).
+				Str("message", o.id).Msg("the wait for an answer panicked")
+			err = errFailed
+		}
+	}()
+	return o.untilEnded(ctx, sent{})
 }
 
 // ended tells the end of a message that the socket has sent.
@@ -228,7 +241,7 @@ func (k *socket) event(f *chatFeed, pieces []live.Numbered) bool {
 // text tells pieces of a text. Sockets that were told the same before share all strings.
 func (k *socket) text(r run, pieces []live.Numbered, out socketEvent) bool {
 	f := k.server.frames.of(frameKey{out.SessionID, "text", pieces[0].Seq, out.Seq})
-	f.once.Do(func() {
+	f.make(func() {
 		var b strings.Builder
 		for _, p := range pieces {
 			b.WriteString(p.Text)
@@ -270,7 +283,7 @@ func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
 		text = whole
 	}
 	end := k.server.frames.of(frameKey{f.key.String(), "end of " + e.MessageID, e.Seq, e.Seq})
-	end.once.Do(func() {
+	end.make(func() {
 		end.before, end.began, end.unseen = streamed, began, unseen
 		end.end(k.server, f.key, e.MessageID, text, e.Seq)
 	})
@@ -289,7 +302,7 @@ const answerTime = 500 * time.Millisecond
 // reads it from the database.
 func (k *socket) wholeAnswer(key corebot.Key, e live.Numbered) (string, error) {
 	f := k.server.frames.of(frameKey{key.String(), "answer to " + e.MessageID, e.Seq, e.Seq})
-	f.once.Do(func() {
+	f.make(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(k.ctx), answerTime)
 		defer cancel()
 		var found []corebot.Posted
@@ -302,5 +315,8 @@ func (k *socket) wholeAnswer(key corebot.Key, e live.Numbered) (string, error) {
 		}
 		f.text = strings.Join(texts, "\n")
 	})
+	if f.failed {
+		return "", errFailed
+	}
 	return f.text, f.err
 }
