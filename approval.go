@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -262,13 +261,7 @@ func (e *Resolved) Error() string {
 }
 
 // ParseApprovalID reads the number of an approval as people write it, with or without a "#".
-func ParseApprovalID(s string) (int64, error) {
-	id, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, fmt.Errorf("%w: approval %q: want its number", ErrInvalid, s)
-	}
-	return id, nil
-}
+func ParseApprovalID(s string) (int64, error) { return writtenNumber("approval", s) }
 
 // FileChange shows what a call would make of a file. It starts from the bytes that the file had when the approval was
 // requested. A FileChange only informs people; [Bound] decides whether the call may run.

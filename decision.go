@@ -283,17 +283,17 @@ func (d Delivery) Detach(calls []Approval) Message {
 
 // RunOfApproval reads the request from the id of the message of a detached request.
 func RunOfApproval(messageID string) (request int64, ok bool) {
-	number, found := strings.CutPrefix(messageID, OwnIDs+approvalMessages+"/")
-	if number, ok = strings.CutSuffix(number, "/run"); !found || !ok {
+	parts, ok := ownParts(approvalMessages, messageID)
+	if !ok || len(parts) != 2 || parts[1] != "run" {
 		return 0, false
 	}
-	request, err := ParseApprovalID(number)
+	request, err := strconv.ParseInt(parts[0], 10, 64)
 	return request, err == nil
 }
 
 // OfApproval says whether a history entry tells of the end of a detached request whose calls did not run.
 func (e HistoryEntry) OfApproval() bool {
-	return e.Speaker == SpeakerAssistant && strings.HasPrefix(e.MessageID, OwnIDs+approvalMessages+"/")
+	return e.Speaker == SpeakerAssistant && isOwn(approvalMessages, e.MessageID)
 }
 
 // detachedName is the name under which a [Detached] is stored beside the metadata of its message. It is not UTF-8: no

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -294,6 +295,27 @@ func OwnID(kind string, parts ...any) string {
 		fmt.Fprintf(&b, "/%v", p)
 	}
 	return b.String()
+}
+
+// ownParts reads the parts that [OwnID] was given. ok is false for an id of another kind.
+func ownParts(kind, id string) (parts []string, ok bool) {
+	rest, ok := strings.CutPrefix(id, OwnIDs+kind+"/")
+	if !ok {
+		return nil, false
+	}
+	return strings.Split(rest, "/"), true
+}
+
+// isOwn says whether a message is one of Corebot's own, of a kind.
+func isOwn(kind, id string) bool { return strings.HasPrefix(id, OwnIDs+kind+"/") }
+
+// writtenNumber reads the number of a thing as people write it, with or without a "#".
+func writtenNumber(thing, s string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: %s %q: want its number", ErrInvalid, thing, s)
+	}
+	return n, nil
 }
 
 // CheckID refuses a sender's id that belongs to Corebot.

@@ -245,14 +245,12 @@ func (t Task) runID(due time.Time) string {
 
 // RunOfTask reads the id of the message of a due time.
 func RunOfTask(messageID string) (task int64, due time.Time, ok bool) {
-	rest, ok := strings.CutPrefix(messageID, OwnIDs+taskMessages+"/")
-	if !ok {
+	parts, ok := ownParts(taskMessages, messageID)
+	if !ok || len(parts) < 2 {
 		return 0, due, false
 	}
-	number, rest, _ := strings.Cut(rest, "/")
-	at, _, _ := strings.Cut(rest, "/")
-	task, err := strconv.ParseInt(number, 10, 64)
-	unix, bad := strconv.ParseInt(at, 10, 64)
+	task, err := strconv.ParseInt(parts[0], 10, 64)
+	unix, bad := strconv.ParseInt(parts[1], 10, 64)
 	return task, time.Unix(unix, 0).UTC(), err == nil && bad == nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -315,18 +314,18 @@ var earlierPost = regexp.MustCompile(`^sent/[0-9]+/[0-9]+/[0-9]+$`)
 
 // Posted says whether a turn of another conversation sent a history entry.
 func (e HistoryEntry) Posted() bool {
-	own := strings.HasPrefix(e.MessageID, OwnIDs+postKind+"/") || earlierPost.MatchString(e.MessageID)
+	own := isOwn(postKind, e.MessageID) || earlierPost.MatchString(e.MessageID)
 	return e.Speaker == SpeakerAssistant && own
 }
 
 // OfJob says whether a history entry is the result of a job in the background.
 func (e HistoryEntry) OfJob() bool {
-	return e.Speaker == SpeakerAssistant && strings.HasPrefix(e.MessageID, OwnIDs+jobMessages+"/")
+	return e.Speaker == SpeakerAssistant && isOwn(jobMessages, e.MessageID)
 }
 
 // OfTask says whether a history entry is an answer to the message of a due task, such as a heartbeat.
 func (e HistoryEntry) OfTask() bool {
-	return e.Speaker == SpeakerAssistant && strings.HasPrefix(e.MessageID, OwnIDs+taskMessages+"/")
+	return e.Speaker == SpeakerAssistant && isOwn(taskMessages, e.MessageID)
 }
 
 // ClientCall identifies a change that a client asks for outside of any turn, so that a repeated call is recognised.

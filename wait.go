@@ -157,13 +157,7 @@ func (e *NoLongerWaits) Error() string {
 }
 
 // ParseWaitID reads the number of a wait as people write it, with or without a "#".
-func ParseWaitID(s string) (int64, error) {
-	id, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, fmt.Errorf("%w: wait %q: want its number", ErrInvalid, s)
-	}
-	return id, nil
-}
+func ParseWaitID(s string) (int64, error) { return writtenNumber("wait", s) }
 
 // JobKind says who works on a [Job]. The values are stored; they never change.
 type JobKind string
@@ -469,10 +463,4 @@ func (e *NoLongerRuns) Error() string {
 }
 
 // ParseJobID reads the number of a job as people write it, with or without a "#".
-func ParseJobID(s string) (int64, error) {
-	id, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, fmt.Errorf("%w: job %q: want its number", ErrInvalid, s)
-	}
-	return id, nil
-}
+func ParseJobID(s string) (int64, error) { return writtenNumber("job", s) }

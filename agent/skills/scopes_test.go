@@ -49,8 +49,8 @@ func (b bench) scoped(k corebot.Key, name string, lines ...string) {
 	must(b, os.WriteFile(filepath.Join(dir, skills.FileName), []byte(text), 0o600))
 }
 
-// Each chat has a skill of its own under one name, and each is told of its own alone: in the list, by reading, and in
-// what its turns are told. The common index has none of them.
+// Each chat has a skill of its own under one name. It is told of its own alone: in the list, by reading, and in its
+// turns. The common index has none of them.
 func TestASkillOfOneChatReachesNoChatThatLooksLikeIt(t *testing.T) {
 	b := newBench(t)
 	b.skill(t, "common", "For all.")

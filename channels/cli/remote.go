@@ -48,8 +48,8 @@ type sentLately struct {
 	at      time.Time
 }
 
-// NewRemote makes the channel. watch gives the live events of a conversation. wake makes its waiting replies due again.
-// note says of a file of a reply where it lies.
+// NewRemote makes the channel. Through watch it follows the live events of a conversation, and through wake it makes
+// waiting replies due again. The text of note says where a file of a reply lies.
 func NewRemote(watch func(corebot.Key) (<-chan live.Event, func()), wake func(context.Context, corebot.Key) error,
 	note func(corebot.Key, corebot.Part) string,
 ) *Remote {

@@ -70,8 +70,8 @@ func (s *stuck) choose(uids []imap.UID, now time.Time) (due, fresh []imap.UID) {
 	return due, fresh
 }
 
-// failed notes that the server did not give a mail. kept says that the mail is asked for again. giveUp says that it was
-// asked for often and long enough. With too many such mails none more is kept: then the server is in trouble.
+// failed notes that the server did not give a mail. kept: the mail is asked for again. giveUp: it was asked for often
+// and long enough. With too many such mails none more is kept: then the server is in trouble.
 func (s *stuck) failed(uid imap.UID, err error, now time.Time) (kept, giveUp bool) {
 	one := s.held[uid]
 	if one == nil {

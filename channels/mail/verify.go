@@ -213,10 +213,10 @@ func verified(h header, authservID string, from address) bool {
 	return aligned && !failed
 }
 
-// login says whether somebody has logged in to the server under an address (the method auth of RFC 8601). named says
-// that the server has noted a name of a login, in smtp.auth. The address in smtp.mailfrom is chosen by the
-// client, and many servers let a user choose any. So smtp.mailfrom counts only where no check has smtp.auth. A name
-// without a domain is a mailbox of the domain authserv-id, if that is one.
+// login looks for a login to the server (the method auth of RFC 8601). Somebody who has logged in under the address
+// makes own true. A name of a login that the server has noted, in smtp.auth, makes named true. The address in
+// smtp.mailfrom is chosen by the client, and many servers let a user choose any. So smtp.mailfrom counts only where no
+// check has smtp.auth. A name without a domain is a mailbox of the domain authserv-id, if that is one.
 func (r results) login(from address) (own, named bool) {
 	own = true
 	envelope := false

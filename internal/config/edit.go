@@ -238,8 +238,8 @@ type item struct {
 }
 
 // setItems gives the block of a list, from the line of its key on, other items. An item that stays keeps its lines,
-// and so its comments. An item that takes the place of another keeps the comments of the other. ok is false for a list
-// of which two items share a line, such as a flow list.
+// and so its comments. An item that takes the place of another keeps the comments of the other. It refuses a list of
+// which two items share a line, such as a flow list: then ok is false.
 func setItems(block []string, was any, value string) (fresh []string, ok bool) {
 	var now []any
 	if json.Unmarshal([]byte(value), &now) != nil || len(now) == 0 {
