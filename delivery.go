@@ -175,9 +175,10 @@ func (c Cursor) To(position string) Cursor { return Cursor{Position: position, M
 // A conversation has one at most.
 type Draft struct {
 	Key     Key
-	Answers string // the id of the message that is being answered
-	Shown   string // the platform's id of the message that shows the draft
-	Reply   string // the id of the outbound message that takes its place; empty: none does yet
+	Answers string    // the id of the message that is being answered
+	Shown   string    // the platform's id of the message that shows the draft; empty: it is not known yet
+	Reply   string    // the id of the outbound message that takes its place; empty: none does yet
+	Began   time.Time // when its message was sent, to the millisecond
 }
 
 // Bounds of a [Batch].

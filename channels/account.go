@@ -67,6 +67,8 @@ type watched struct {
 	heard   time.Time
 	failing bool // the last run failed, and nothing was heard of the platform since then
 	steps   watchdog.Steps[string]
+
+	nextEdit time.Time // of a draft, at the earliest: see [EditsTogether]
 }
 
 func watch(e Entry) *watched {

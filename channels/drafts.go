@@ -3,7 +3,9 @@ package channels
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,11 +18,13 @@ import (
 // the reply takes its place. The first piece of the reply is the last edit; the others follow as messages.
 //
 // A draft begins as an ellipsis. Its id is stored before any of the answer stands in it. So a crash never leaves a part
-// of an answer that nobody finds again. A repeated edit shows the same, so the first piece of such a reply is shown
-// once on every platform.
+// of an answer that nobody finds again. For a platform that can tell what it shows, a [Reconciler], the draft is stored
+// before its ellipsis is sent, too. There a crash leaves no ellipsis either. A repeated edit shows the same, so the
+// first piece of such a reply is shown once on every platform.
 //
-// Drafts give way. A platform that refuses one for its rate gets no more of that answer. An edit of which nobody knows
-// whether it comes later has its draft erased before the reply is sent.
+// Drafts give way. A platform that refuses an edit for its rate gets the next ones half as often, and after a second
+// refusal no more of that answer. An edit of which nobody knows whether it comes later has its draft erased before the
+// reply is sent.
 
 // Editor is the ability of a channel that can change what it has shown.
 type Editor interface {
@@ -31,6 +35,13 @@ type Editor interface {
 	Erase(ctx context.Context, k corebot.Key, id string) error
 	// DraftEvery is how long to wait at least between two edits in a conversation; zero: drafts are not shown there.
 	DraftEvery(k corebot.Key) time.Duration
+}
+
+// EditsTogether is the ability of an [Editor] whose platform counts the edits in all conversations of an account
+// together. EditsApart is how long to wait at least between two edits of drafts, wherever they are. The edits by which
+// replies take the place of their drafts do not wait, so EditsApart leaves room for them.
+type EditsTogether interface {
+	EditsApart() time.Duration
 }
 
 // ErrGone says that a message of the platform cannot be changed any more.
@@ -51,7 +62,7 @@ const (
 
 	draftBytes = 64 << 10 // of an answer: no platform shows more in one message
 	mostDrafts = 64       // that grow at once; further answers are shown when they are done
-	// A chat that was refused an edit for its rate sees no drafts for a while.
+	// A chat that was refused edits for their rate sees no drafts for a while.
 	draftRest = 5 * time.Minute
 )
 
@@ -128,9 +139,12 @@ func (x *drafts) died(ctx context.Context, e Editor, m corebot.Message) {
 	x.erase(ctx, e, d)
 }
 
+// none says whether a draft shows nothing, for certain.
+func (d *draft) none() bool { return d.Shown == "" && d.Began.IsZero() }
+
 // release lets others change a draft. One that shows nothing is forgotten.
 func (x *drafts) release(d *draft) {
-	if d.Shown == "" {
+	if d.none() {
 		d.over = true
 		x.mu.Lock()
 		delete(x.open, d.Key)
@@ -162,12 +176,51 @@ func (x *drafts) load(ctx context.Context) error {
 
 // forget ends a draft. A caller that still has the draft goes on with an empty one.
 func (x *drafts) forget(ctx context.Context, d *draft) {
-	if d.Shown == "" {
+	if d.none() {
 		return
 	}
 	d.Draft, d.unsure = corebot.Draft{Key: d.Key}, false
 	if err := x.store.Drop(ctx, d.Key); err != nil {
 		x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft is not forgotten; its next message does that")
+	}
+}
+
+// ellipsis is the send by which a draft begins.
+func ellipsis(d corebot.Draft) Outbound {
+	o := Outbound{
+		ID: "draft/" + d.Answers, Key: d.Key, Kind: corebot.KindReply, InReplyTo: d.Answers, CreatedAt: d.Began,
+		Parts: corebot.TextPart(draftText),
+	}
+	o.IdempotencyKey = fmt.Sprintf("%s/%d", o.ID, o.CreatedAt.UnixMilli())
+	return o
+}
+
+// find asks the platform for the ellipsis of a draft whose send was cut off. An error leaves the draft as it is.
+func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
+	if d.Shown != "" || d.none() {
+		return nil
+	}
+	asked, can := c.(Reconciler)
+	if !can { // it could tell when the draft began
+		x.forget(ctx, d)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, draftCall)
+	defer cancel()
+	switch r, shown, err := asked.Delivered(ctx, ellipsis(d.Draft)); {
+	case err != nil && !errors.Is(err, ErrMayBeShown):
+		return fmt.Errorf("ask whether a draft was begun: %w", err)
+	case err != nil || !shown || len(r.IDs) == 0:
+		x.forget(ctx, d)
+		return nil
+	default:
+		found := d.Draft
+		found.Shown = r.IDs[0]
+		if err := x.store.Put(ctx, found); err != nil {
+			return err
+		}
+		d.Draft = found
+		return nil
 	}
 }
 
@@ -190,10 +243,13 @@ func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 // place is the message of the platform whose place an outbound message takes; empty: it is sent. The draft of another
 // message is erased. Once a message has taken a place, it takes the same in each of its attempts. Until done is called
 // no draft changes in the conversation: one that begins meanwhile would stand above the message.
-func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, done func(), err error) {
+//
+// A draft that cannot be erased now is noted with the message. A channel that looks for a message by its text must not
+// find the draft.
+func (x *drafts) place(ctx context.Context, c Channel, o *Outbound) (id string, done func(), err error) {
 	x.mu.Lock()
 	if g := x.made[o.Key]; g != nil {
-		g.overtaken(o)
+		g.overtaken(*o)
 	}
 	x.mu.Unlock()
 	d, err := x.of(ctx, o.Key)
@@ -205,6 +261,16 @@ func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, do
 		return "", func() {}, nil
 	}
 	done = func() { x.release(d) }
+	if err := x.find(ctx, c, d); err != nil {
+		x.log.Warn().Err(err).Str("chat", o.Key.String()).Msg(
+			"a draft may stay in its chat; the next message looks again")
+		return "", done, nil
+	}
+	apart := func() {
+		if x.erase(ctx, c.(Editor), d); d.Shown != "" {
+			o.Shown = append(o.Shown, d.Shown)
+		}
+	}
 	switch {
 	case d.Reply == o.ID:
 		return d.Shown, done, nil
@@ -213,15 +279,16 @@ func (x *drafts) place(ctx context.Context, e Editor, o Outbound) (id string, do
 		return "", done, nil
 	case d.Shown == "":
 		return "", done, nil
-	case d.unsure || o.Kind != corebot.KindReply || o.Text() == "" || !slices.Contains(o.Answers(), d.Answers):
-		x.erase(ctx, e, d)
+	case d.unsure || o.Kind != corebot.KindReply || strings.TrimSpace(o.Text()) == "" ||
+		!slices.Contains(o.Answers(), d.Answers):
+		apart()
 		return "", done, nil
 	}
 	taken := d.Draft
 	taken.Reply = o.ID
 	if err := x.store.Put(ctx, taken); err != nil {
 		x.log.Error().Err(err).Str("chat", o.Key.String()).Msg("a reply is sent below its draft, which is erased")
-		x.erase(ctx, e, d)
+		apart()
 		return "", done, nil
 	}
 	d.Draft = taken
@@ -269,14 +336,13 @@ func (o *Outbox) Stream(s DraftStore) { o.drafts.store, o.drafts.log = s, o.log 
 
 // placeOf is the message of the platform whose place the beginning of a message takes; empty: it is sent. done is
 // called when the attempt has ended.
-func (r *run) placeOf(ctx context.Context, c Channel, o Outbound, resumed int) (
+func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int) (
 	id string, done func(), err error,
 ) {
-	e, edits := c.(Editor)
-	if !edits || r.drafts.store == nil {
+	if _, edits := c.(Editor); !edits || r.drafts.store == nil {
 		return "", func() {}, nil
 	}
-	id, done, err = r.drafts.place(ctx, e, o)
+	id, done, err = r.drafts.place(ctx, c, o)
 	if resumed > 0 { // its beginning stands there
 		id = ""
 	}
@@ -321,6 +387,7 @@ func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *
 	}
 	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft cannot be edited; its answer is sent as a message")
 	r.drafts.left(kept, o.Key, gone) // before the send, which cannot be repeated as an edit can
+	o.Shown = append(slices.Clone(o.Shown), place)
 	receipt, err = r.sendOne(kept, d, c, s, o, "", doubt)
 	if e, is := c.(Editor); is && err == nil {
 		r.drafts.erase(kept, e, r.drafts.held(o.Key))

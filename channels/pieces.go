@@ -80,7 +80,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	text, end := extent(whole, channel)
 	resumed, _ := resumeAt(d, channel)
 	doubt := r.doubts.about(d, time.Now())
-	place, done, err := r.placeOf(kept, channel, whole, resumed)
+	place, done, err := r.placeOf(kept, channel, &whole, resumed)
 	defer done()
 	if err != nil {
 		return nil, err

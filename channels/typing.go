@@ -143,6 +143,11 @@ func (g *growing) add(text string) {
 	if g.text.Len() < draftBytes {
 		g.text.WriteString(text)
 	}
+	g.again()
+}
+
+// again has the answer looked at.
+func (g *growing) again() {
 	select {
 	case g.more <- struct{}{}:
 	default:
@@ -244,9 +249,10 @@ func (x *drafts) begins(g *growing) (ends func()) {
 	}
 }
 
-// grow edits the draft of an answer until the answer is made. The edits become rarer, the longer it takes.
+// grow edits the draft of an answer until the answer is made. The edits become rarer, the longer it takes. After a
+// refusal for their rate they are half as frequent; a second refusal ends them.
 func (x *drafts) grow(ctx context.Context, w *watched, g *growing, every time.Duration) {
-	shown := ""
+	shown, slowed := "", false
 	for {
 		select {
 		case <-ctx.Done():
@@ -256,14 +262,19 @@ func (x *drafts) grow(ctx context.Context, w *watched, g *growing, every time.Du
 		if !pause(ctx, every) { // an answer that is made within that time has no draft
 			return
 		}
-		if !w.gate.opens(g.key.Chat, time.Now()).IsZero() || x.resting(g.key) {
+		if wait := time.Until(w.gate.opens(g.key.Chat, time.Now())); wait >= draftRarely ||
+			wait > 0 && !pause(ctx, wait) || x.resting(g.key) || !w.editTurn(ctx) {
 			return
 		}
 		text, err := x.show(ctx, w.Channel, g, shown)
 		if err != nil {
 			w.gate.refused(g.key.Chat, err, time.Now())
-			x.refused(g.key, err)
-			return
+			if !x.refused(g.key, err, slowed) {
+				return
+			}
+			slowed, every = true, 2*every
+			g.again()
+			continue
 		}
 		if text != shown {
 			shown, every = text, min(every+every/4, max(every, draftRarely))
@@ -277,14 +288,36 @@ func (x *drafts) resting(k corebot.Key) bool {
 	return x.rest.has(k, time.Now())
 }
 
-// refused notes that an edit was not shown.
-func (x *drafts) refused(k corebot.Key, err error) {
+// refused notes that an edit was not shown, and says whether the answer is shown on, by fewer edits.
+func (x *drafts) refused(k corebot.Key, err error, slowed bool) (on bool) {
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class == corebot.RateLimited {
+		if !slowed && f.RetryAfter < draftRarely {
+			x.log.Debug().Err(err).Str("chat", k.String()).Msg("the answer is shown more rarely while it grows")
+			return true
+		}
 		x.mu.Lock()
 		x.rest.note(k, time.Now())
 		x.mu.Unlock()
 	}
 	x.log.Debug().Err(err).Str("chat", k.String()).Msg("the answer is not shown while it grows")
+	return false
+}
+
+// editTurn waits for the turn of an edit of a draft, where those of an account are counted together.
+func (w *watched) editTurn(ctx context.Context) bool {
+	c, together := w.Channel.(EditsTogether)
+	if !together {
+		return true
+	}
+	w.mu.Lock()
+	now := time.Now()
+	due := w.nextEdit
+	if due.Before(now) {
+		due = now
+	}
+	w.nextEdit = due.Add(c.EditsApart())
+	w.mu.Unlock()
+	return !due.After(now) || pause(ctx, due.Sub(now))
 }
 
 // show has the draft of an answer show what there is of it, if that is more than it has shown. A request that was begun
@@ -310,10 +343,9 @@ func (x *drafts) show(ctx context.Context, c Channel, g *growing, shown string) 
 	e := c.(Editor)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), draftCall)
 	defer cancel()
-	o := Outbound{
-		ID: "draft/" + g.message, Key: g.key, Kind: corebot.KindReply, InReplyTo: g.message, CreatedAt: time.Now(),
+	if err := x.find(ctx, c, d); err != nil {
+		return shown, err
 	}
-	o.IdempotencyKey = fmt.Sprintf("%s/%d", o.ID, o.CreatedAt.UnixMilli())
 	if d.Shown != "" && d.Answers != g.message { // whose turn has ended without a reply
 		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
 			return shown, err
@@ -321,10 +353,11 @@ func (x *drafts) show(ctx context.Context, c Channel, g *growing, shown string) 
 		d.Draft = corebot.Draft{Key: g.key}
 	}
 	if d.Shown == "" {
-		if err := x.begin(ctx, c, d, o); err != nil {
+		if err := x.begin(ctx, c, d, g.message); err != nil {
 			return shown, err
 		}
 	}
+	o := ellipsis(d.Draft)
 	o.Parts = corebot.TextPart(text)
 	_, err = e.Edit(ctx, d.Shown, o)
 	d.unsure = errors.Is(err, ErrMayBeShown) || ctx.Err() != nil
@@ -336,19 +369,34 @@ func (x *drafts) show(ctx context.Context, c Channel, g *growing, shown string) 
 }
 
 // begin shows an empty draft, and stores which message of the platform it is.
-func (x *drafts) begin(ctx context.Context, c Channel, d *draft, o Outbound) error {
-	o.Parts = corebot.TextPart(draftText)
-	receipt, err := c.Send(ctx, o)
+func (x *drafts) begin(ctx context.Context, c Channel, d *draft, answers string) error {
+	made := corebot.Draft{Key: d.Key, Answers: answers, Began: time.UnixMilli(time.Now().UnixMilli())}
+	_, tells := c.(Reconciler)
+	if tells {
+		if err := x.store.Put(ctx, made); err != nil {
+			return err
+		}
+		d.Draft = made
+		fault.Point("draft", "begun")
+	}
+	receipt, err := c.Send(ctx, ellipsis(made))
+	if err == nil && len(receipt.IDs) == 0 {
+		err = errors.New("the platform gives a draft no id")
+	}
 	if err != nil {
+		f := (*corebot.Failure)(nil)
+		if errors.As(err, &f) && (f.Class == corebot.Permanent || f.Class == corebot.Cancelled) &&
+			!errors.Is(err, ErrMayBeShown) { // nothing is shown; after another error the platform is asked
+			x.forget(context.WithoutCancel(ctx), d)
+		}
 		return err
 	}
-	if len(receipt.IDs) == 0 {
-		return errors.New("the platform gives a draft no id")
-	}
 	fault.Point("draft", "shown")
-	made := corebot.Draft{Key: d.Key, Answers: o.InReplyTo, Shown: receipt.IDs[0]}
+	made.Shown = receipt.IDs[0]
 	if err := x.store.Put(ctx, made); err != nil {
-		_ = c.(Editor).Erase(ctx, d.Key, made.Shown) // nobody would find it again
+		if !tells { // nobody would find it again
+			_ = c.(Editor).Erase(ctx, d.Key, made.Shown)
+		}
 		return err
 	}
 	d.Draft = made

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage/engine"
 )
 
 // Mailbox stores replies that clients fetch: a durable list for each conversation, read by cursor.
@@ -280,10 +281,10 @@ type Drafts struct{ db *DB }
 func NewDrafts(db *DB) *Drafts { return &Drafts{db} }
 
 var (
-	allDrafts = &query{`SELECT agent, channel, account, chat, thread, answers, shown, reply FROM drafts`}
-	putDraft  = &query{`INSERT INTO drafts (agent, channel, account, chat, thread, answers, shown, reply)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, channel, account, chat, thread) DO UPDATE SET
-		answers = excluded.answers, shown = excluded.shown, reply = excluded.reply`}
+	allDrafts = &query{`SELECT agent, channel, account, chat, thread, answers, shown, reply, began FROM drafts`}
+	putDraft  = &query{`INSERT INTO drafts (agent, channel, account, chat, thread, answers, shown, reply, began)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, channel, account, chat, thread) DO UPDATE SET
+		answers = excluded.answers, shown = excluded.shown, reply = excluded.reply, began = excluded.began`}
 	dropDraft = &query{`DELETE FROM drafts WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 )
 
@@ -292,7 +293,7 @@ func (d *Drafts) All(ctx context.Context) (all []corebot.Draft, err error) {
 	err = d.db.reader.each(ctx, allDrafts, func(s scanner) error {
 		var f corebot.Draft
 		err := s.Scan(&f.Key.Agent, &f.Key.Channel, &f.Key.Account, &f.Key.Chat, &f.Key.Thread, &f.Answers, &f.Shown,
-			&f.Reply)
+			&f.Reply, moment{&f.Began})
 		all = append(all, f)
 		return err
 	})
@@ -305,7 +306,7 @@ func (d *Drafts) All(ctx context.Context) (all []corebot.Draft, err error) {
 // Put stores the draft of a conversation, in the place of an earlier one.
 func (d *Drafts) Put(ctx context.Context, f corebot.Draft) error {
 	return d.db.write(ctx, "draft.put", func(t *tx) error {
-		_, err := t.exec(putDraft, append(keyArgs(f.Key), f.Answers, f.Shown, f.Reply)...)
+		_, err := t.exec(putDraft, append(keyArgs(f.Key), f.Answers, f.Shown, f.Reply, engine.Millis(f.Began))...)
 		return err
 	})
 }

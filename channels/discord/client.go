@@ -59,6 +59,12 @@ func put(body any, path ...string) request {
 	return request{method: http.MethodPut, path: path, body: body}
 }
 
+func patch(body any, path ...string) request {
+	return request{method: http.MethodPatch, path: path, body: body}
+}
+
+func remove(path ...string) request { return request{method: http.MethodDelete, path: path} }
+
 func (r request) with(name, value string) request {
 	if r.query == nil {
 		r.query = url.Values{}
@@ -95,6 +101,12 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("Discord refused %s: %s (%d, %d)", r.what, r.reason, r.status, r.code)
 }
 
+// refusedBy says whether the platform has refused a request by a code.
+func refusedBy(err error, code int) bool {
+	r := (*refusal)(nil)
+	return errors.As(err, &r) && r.code == code
+}
+
 // final says whether the same request is refused again, as far as anybody can tell.
 func final(err error) bool {
 	r := (*refusal)(nil)
@@ -114,6 +126,8 @@ var (
 
 // Codes of refusals.
 const (
+	codeNoMessage     = 10008
+	codeOldEdits      = 30046 // a message of an hour ago was edited too often
 	codeMissingAccess = 50001
 	codeNoDirect      = 50007
 	codeMissingRights = 50013
@@ -255,7 +269,8 @@ func (c *client) failure(what string, a channels.Answered) error {
 		Global     bool            `json:"global"`
 	}
 	err := lenient(a.Body, &said)
-	if a.Status == http.StatusTooManyRequests { // also of a server in between, which answers with a page
+	// also of a server in between, which answers with a page
+	if a.Status == http.StatusTooManyRequests && said.Code != codeOldEdits {
 		return c.limited(what, a, said.RetryAfter, said.Global, said.Message)
 	}
 	if err != nil || said.Message == "" {

@@ -22,6 +22,8 @@ type Settings struct {
 	APIURL   string   `mapstructure:"api_url" doc:"where the HTTP API is: Discord's own, or a server of yours"`
 	Guilds   []string `mapstructure:"guilds" doc:"the ids of the servers in which the bot listens; none: all"`
 	Channels []string `mapstructure:"channels" doc:"the ids of the channels in which the bot listens; none: all"`
+
+	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow; the time between edits"`
 }
 
 const standardURL = "https://discord.com/api/v10"
@@ -99,6 +101,7 @@ var (
 	_ channels.Typer      = (*Channel)(nil)
 	_ channels.Buttons    = (*Channel)(nil)
 	_ channels.Reconciler = (*Channel)(nil)
+	_ channels.Editor     = (*Channel)(nil)
 )
 
 // New makes the channel of an account. It connects to nothing.

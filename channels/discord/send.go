@@ -97,15 +97,10 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	if p.blank && !isFile {
 		return channels.Receipt{Reached: p.to - len(o.Before)}, nil
 	}
-	body := map[string]any{
-		"content": p.content, "nonce": p.nonce, "enforce_nonce": true, "flags": flagNoPreview,
-		"allowed_mentions": map[string]any{"parse": []string{}}, // no word of a model notifies anybody
-	}
+	body := p.body(o)
+	body["nonce"], body["enforce_nonce"] = p.nonce, true
 	if of := answered(o); of != "" {
 		body["message_reference"] = map[string]any{"message_id": of, "fail_if_not_exists": false}
-	}
-	if rows := components(o.Buttons); p.last && len(rows) > 0 {
-		body["components"] = rows
 	}
 	ask := post(body, "channels", channel, "messages")
 	if isFile {
@@ -131,6 +126,55 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	}
 	return p.receipt(o, m.ID), nil
 }
+
+// body is what a message shows, new or edited.
+func (p piece) body(o channels.Outbound) map[string]any {
+	body := map[string]any{
+		"content": p.content, "flags": flagNoPreview,
+		"allowed_mentions": map[string]any{"parse": []string{}}, // no word of a model notifies anybody
+	}
+	if rows := components(o.Buttons); p.last && len(rows) > 0 {
+		body["components"] = rows
+	}
+	return body
+}
+
+// Edit implements [channels.Editor]. The client keeps the budget of edits, which the platform tells with each.
+func (c *Channel) Edit(ctx context.Context, id string, o channels.Outbound) (channels.Receipt, error) {
+	channel, err := addressed(o.Key)
+	p := c.piece(o)
+	switch {
+	case err == nil && !isID(id):
+		err = fmt.Errorf("%w: %q is no message of Discord", corebot.ErrInvalid, id)
+	case err == nil && p.blank:
+		err = errors.New("nothing is left to show")
+	}
+	if err != nil {
+		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
+	}
+	if _, err = c.client.do(ctx, patch(p.body(o), "channels", channel, "messages", id)); err != nil {
+		if refusedBy(err, codeNoMessage) {
+			err = fmt.Errorf("%w: %w", channels.ErrGone, err)
+		}
+		return channels.Receipt{}, err
+	}
+	return p.receipt(o, id), nil
+}
+
+// Erase implements [channels.Editor].
+func (c *Channel) Erase(ctx context.Context, k corebot.Key, id string) error {
+	channel, err := addressed(k)
+	if err == nil && isID(id) {
+		_, err = c.client.do(ctx, remove("channels", channel, "messages", id))
+	}
+	if refusedBy(err, codeNoMessage) {
+		return nil
+	}
+	return err
+}
+
+// DraftEvery implements [channels.Editor].
+func (c *Channel) DraftEvery(corebot.Key) time.Duration { return c.settings.Stream }
 
 // FilesApart implements [channels.FilesApart].
 func (c *Channel) FilesApart() {}

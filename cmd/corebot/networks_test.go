@@ -22,7 +22,7 @@ var networks = []network{
 	{name: "telegram-webhook", kind: "telegram", open: openTelegramHook},
 	{name: "telegram-stream", kind: "telegram", streams: true, open: openTelegramStream},
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
-	{name: "discord", kind: "discord", history: true, open: openDiscord},
+	{name: "discord", kind: "discord", history: true, streams: true, open: openDiscord},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
 	{name: "slack", kind: "slack", history: true, open: openSlack},
 	{name: "irc", kind: "irc", forgets: true, open: openIRC},
@@ -116,15 +116,25 @@ func (p *telegramPlatform) away(meanwhile func()) {
 func (p *telegramPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), false }
 
 func (p *telegramPlatform) complaints() []string {
+	if !p.stream {
+		return p.Complaints()
+	}
+	var edits []string
 	for _, c := range p.Calls("editMessageText") {
-		if strings.Contains(c.Text, thought[:4]) {
-			return append(p.Complaints(), "an edit has shown what the model thinks")
-		}
+		edits = append(edits, c.Text)
 	}
-	if n := len(p.Calls("editMessageText")); p.stream && n < networkMessages()/4 {
-		return append(p.Complaints(), fmt.Sprintf("only %d edits have shown that answers grow", n))
+	return append(p.Complaints(), grown(edits)...)
+}
+
+// grown is what is wrong with the edits by which answers have grown.
+func grown(edits []string) (wrong []string) {
+	if slices.ContainsFunc(edits, func(text string) bool { return strings.Contains(text, thought[:4]) }) {
+		wrong = append(wrong, "an edit has shown what the model thinks")
 	}
-	return p.Complaints()
+	if n := len(edits); n < networkMessages()/4 {
+		wrong = append(wrong, fmt.Sprintf("only %d edits have shown that answers grow", n))
+	}
+	return wrong
 }
 
 // matrixPlatform knows no transaction any more after each of its restarts.
@@ -301,12 +311,13 @@ func discordPerson(chat int) discordtest.User {
 func openDiscord(t *testing.T, chats int) networkPlatform {
 	p := &discordPlatform{Server: discordtest.New()}
 	t.Cleanup(p.Close)
+	p.EditsIn = 100 * time.Millisecond // the budget of a channel would be used up by a few answers
 	for chat := range chats {
 		p.Know(discordPerson(chat))
 	}
 	sends := 0
 	p.Faults(func(c discordtest.Call) discordtest.Fault {
-		if c.Name != "send" {
+		if c.Name != "send" && c.Name != "edit" && c.Name != "delete" {
 			return discordtest.Fault{}
 		}
 		switch sends++; {
@@ -322,7 +333,7 @@ func openDiscord(t *testing.T, chats int) networkPlatform {
 }
 
 func (p *discordPlatform) settings() string {
-	return fmt.Sprintf("{token: %q, api_url: %q, access: open}", discordtest.Token, p.URL())
+	return fmt.Sprintf("{token: %q, api_url: %q, access: open, stream: 10ms}", discordtest.Token, p.URL())
 }
 
 func (p *discordPlatform) say(chat int, text string) {
@@ -343,4 +354,11 @@ func (p *discordPlatform) away(meanwhile func()) {
 }
 
 func (p *discordPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
-func (p *discordPlatform) complaints() []string     { return p.Complaints() }
+
+func (p *discordPlatform) complaints() []string {
+	var edits []string
+	for _, c := range p.Calls("edit") {
+		edits = append(edits, string(c.Body))
+	}
+	return append(p.Complaints(), grown(edits)...)
+}

@@ -63,6 +63,7 @@
 -- has 0109_answers.sql
 -- has 0110_link_tries.sql
 -- has 0112_drafts.sql
+-- has 0113_draft_began.sql
 -- has 0117_page_vectors.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -781,7 +782,7 @@ CREATE TABLE drafts (
   thread  TEXT NOT NULL,
   answers TEXT NOT NULL, -- the id of the message that is being answered
   shown   TEXT NOT NULL, -- the platform's id of the message that shows the draft
-  reply   TEXT NOT NULL, -- the id of the reply that takes its place; empty: none does yet
+  reply   TEXT NOT NULL, began INTEGER NOT NULL DEFAULT 0, -- the id of the reply that takes its place; empty: none does yet
   PRIMARY KEY (agent, channel, account, chat, thread)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE memory_pages (
@@ -867,12 +868,13 @@ INSERT INTO goose_db_version VALUES (63, 107, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (64, 109, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (65, 110, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (66, 112, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (67, 117, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (67, 113, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (68, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 67);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 68);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);

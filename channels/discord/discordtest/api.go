@@ -30,6 +30,8 @@ var routes = []struct {
 	{"GET", "channels/ID", "channel"},
 	{"GET", "channels/ID/messages", "messages"},
 	{"POST", "channels/ID/messages", "send"},
+	{"PATCH", "channels/ID/messages/ID", "edit"},
+	{"DELETE", "channels/ID/messages/ID", "delete"},
 	{"POST", "channels/ID/typing", "typing"},
 	{"POST", "interactions/ID/TOKEN/callback", "callback"},
 }
@@ -191,6 +193,12 @@ func (s *Server) do(c Call, r *http.Request, path string) (any, *Fault) {
 	if c.Name == "typing" {
 		ch.typing++
 		return nil, nil
+	}
+	switch c.Name {
+	case "edit":
+		return s.editMessage(ch, parts[3], c.Body)
+	case "delete":
+		return s.remove(ch, parts[3])
 	}
 	return s.send(ch, c.Body, c.File)
 }

@@ -21,6 +21,14 @@ const row = () => new ActionRowBuilder().addComponents(
   new ButtonBuilder().setCustomId('/approve 7').setLabel('Approve').setStyle(ButtonStyle.Secondary));
 client.on(Events.MessageCreate, async m => { if (m.author.bot) return;
   await m.channel.sendTyping();
+  if (m.content === 'grow') {
+    const draft = await m.channel.send({content: '…', flags: 4});
+    for (let n = 1; n <= 7; n++) await draft.edit({content: 'x'.repeat(n), flags: 4});
+    await draft.edit({content: 'grown', flags: 4, components: [row()]});
+    const gone = await m.channel.send({content: 'to be deleted', flags: 4});
+    await gone.delete();
+    await gone.edit({content: 'late', flags: 4}).catch(e => m.channel.send({content: 'refused ' + e.code, flags: 4}));
+    return; }
   if (m.content === 'file') {
     const sent = await m.channel.send({content: 'here', files: [{attachment: Buffer.from('text'), name: 'a b.txt'}],
       flags: 4});
@@ -42,6 +50,7 @@ func TestAnotherLibraryTakesTheServerForDiscord(t *testing.T) {
 		t.Skip("scripts/network-clients runs this")
 	}
 	s := New()
+	s.EditsIn = time.Second
 	t.Cleanup(s.Close)
 	command := exec.CommandContext(t.Context(), "node", "-e", script)
 	command.Dir = dir
@@ -80,6 +89,16 @@ func TestAnotherLibraryTakesTheServerForDiscord(t *testing.T) {
 	shows("sent 4")
 	if got := s.Uploads(chat); !slices.Equal(got, []string{"a b.txt: text"}) {
 		t.Errorf("the files are %q", got)
+	}
+	s.Say(Said{From: ann, Text: "grow"})
+	shows("refused 10008")
+	i := slices.IndexFunc(s.Shown(chat), func(m Shown) bool { return m.Text == "grown" })
+	if i < 0 || len(s.Shown(chat)[i].Edits) != 8 || len(s.Shown(chat)[i].Buttons) != 1 ||
+		slices.Contains(s.Texts(chat), "to be deleted") {
+		t.Errorf("the chat shows %+v", s.Shown(chat))
+	}
+	if n := len(s.Calls("edit")); n != 9 {
+		t.Errorf("%d edits were asked for, want 9: the library follows the budget", n)
 	}
 	begun := s.Begun()
 	s.Reconnect()

@@ -3,7 +3,6 @@ package discordtest
 import (
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -136,18 +135,7 @@ func (s *Server) Edit(channel, id, text string) time.Time {
 func (s *Server) Delete(channel string, ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.channels[channel]
-	c.messages = slices.DeleteFunc(c.messages, func(m map[string]any) bool {
-		return slices.Contains(ids, m["id"].(string))
-	})
-	kind, data := "MESSAGE_DELETE", map[string]any{"id": ids[0], "channel_id": channel}
-	if len(ids) > 1 {
-		kind, data = "MESSAGE_DELETE_BULK", map[string]any{"ids": ids, "channel_id": channel}
-	}
-	if c.guild != "" {
-		data["guild_id"] = c.guild
-	}
-	s.dispatch(kind, c.guild, data)
+	s.drop(s.channels[channel], ids...)
 }
 
 // Press has somebody press a button of a message of the bot. With a forged client the command can be any.

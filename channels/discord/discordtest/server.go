@@ -85,6 +85,7 @@ type Shown struct {
 	ID      string
 	Text    string
 	ReplyTo string
+	Edits   []string // the texts that it had before
 	Buttons []Button
 	Flags   int
 	File    *Upload
@@ -127,6 +128,8 @@ type Server struct {
 	// in servers. Both are for connections to come.
 	Beat    time.Duration
 	Content bool
+	// EditsIn is the time in which a channel takes [MostEdits] edits. It is set before the first.
+	EditsIn time.Duration
 
 	http *httptest.Server
 
@@ -143,6 +146,7 @@ type Server struct {
 	deaf       bool
 	faults     func(Call) Fault
 	floods     map[string]time.Time // what is refused in a channel until then, by [Call.route]
+	budgets    map[string]*edits
 	global     time.Time
 	calls      []Call
 	waiting    map[string]string // interactions that were not answered: their tokens
@@ -167,9 +171,10 @@ type channel struct {
 // New starts a server with one guild and one channel.
 func New() *Server {
 	s := &Server{
-		Beat: 41250 * time.Millisecond, Content: true, token: Token, starts: 1000,
+		Beat: 41250 * time.Millisecond, Content: true, EditsIn: 5 * time.Second, token: Token, starts: 1000,
 		channels: map[string]*channel{}, guilds: []string{Guild}, sessions: map[string]*session{},
 		conns: map[*conn]struct{}{}, floods: map[string]time.Time{}, waiting: map[string]string{},
+		budgets: map[string]*edits{},
 	}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.Open(Room, Text, "")
@@ -415,6 +420,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.flood(call, fault)
 		refuse(w, fault)
 	default:
+		if over := s.budget(w, call); over != nil {
+			s.flood(call, *over)
+			refuse(w, *over)
+			return
+		}
 		result, refused := s.do(call, r, path)
 		if fault.DropAfter {
 			hangUp(w)

@@ -1,0 +1,255 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/live"
+)
+
+// teller is an editor whose platform can tell what it shows.
+type teller struct {
+	*editor
+	lose  func(o channels.Outbound) bool // the answer to a send
+	mute  bool                           // it answers no question
+	alike bool                           // it knows messages by their texts only
+	asked int
+
+	locked sync.Mutex
+	by     map[string]string // the platform's ids, by the key of the send
+}
+
+func (p *teller) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	r, err := p.editor.Send(ctx, o)
+	if err != nil {
+		return r, err
+	}
+	p.locked.Lock()
+	defer p.locked.Unlock()
+	if p.by == nil {
+		p.by = map[string]string{}
+	}
+	p.by[o.IdempotencyKey] = r.IDs[0]
+	if p.lose != nil && p.lose(o) {
+		return channels.Receipt{}, fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
+	}
+	return r, nil
+}
+
+func (p *teller) Delivered(_ context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
+	p.locked.Lock()
+	defer p.locked.Unlock()
+	if p.asked++; p.mute {
+		return channels.Receipt{}, false, errors.New("it does not answer")
+	}
+	id := p.by[o.IdempotencyKey]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.ids, id)
+	if p.alike {
+		i = slices.Index(p.shown, o.Text())
+	}
+	if i < 0 || slices.Contains(o.Shown, p.ids[i]) {
+		return channels.Receipt{}, false, nil
+	}
+	id = p.ids[i]
+	return channels.Receipt{IDs: []string{id}, Reached: len(o.Text())}, true, nil
+}
+
+func lostEllipsis(o channels.Outbound) bool { return o.Text() == "…" }
+
+func TestAnEllipsisWhoseAnswerWasLostIsFoundAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, lose: lostEllipsis}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		s.shows(t, "…")
+		s.kept(t, 1)
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abc")
+		s.shows(t, "abc")
+		s.kept(t, 0)
+		s.hub.Publish(live.Event{Kind: live.TurnStarted, Key: apptest.Key("c"), MessageID: "m2"})
+		s.grow("d", "e", "f")
+		s.hub.Publish(live.Event{Kind: live.TurnEnded, Key: apptest.Key("c"), MessageID: "m2"})
+		s.say(t, corebot.KindNotice, "n1", "m2", "stopped")
+		s.shows(t, "abc", "stopped")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// A kill can come between the answer of the platform and the commit that has the id.
+func TestAnEllipsisOfAKilledProcessIsFoundAgain(t *testing.T) {
+	for what, shown := range map[string][]string{"it is shown": {"…"}, "it was never sent": nil} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir, p := t.TempDir(), &teller{editor: &editor{platform: &platform{}, every: time.Second}}
+				first := streamBy(t, dir, p.editor, p)
+				d := corebot.Draft{Key: apptest.Key("c"), Answers: "m1", Began: time.UnixMilli(time.Now().UnixMilli())}
+				if err := first.drafts.Put(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+				first.stop()
+				first.Crash()
+				if p.shown = shown; shown != nil {
+					key := fmt.Sprintf("draft/m1/%d", d.Began.UnixMilli())
+					p.ids, p.by = []string{"id0"}, map[string]string{key: "id0"}
+				}
+				second := streamBy(t, dir, p.editor, p)
+				second.say(t, corebot.KindReply, "r1", "m1", "the answer")
+				second.shows(t, "the answer")
+				second.kept(t, 0)
+				if p.asked == 0 {
+					t.Error("the platform was not asked")
+				}
+				second.stop()
+			})
+		})
+	}
+}
+
+func TestAPlatformThatDoesNotSayWhetherADraftBeganHoldsUpNoReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, lose: lostEllipsis, mute: true}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abc")
+		s.shows(t, "…", "abc")
+		p.locked.Lock()
+		p.mute = false
+		p.locked.Unlock()
+		s.say(t, corebot.KindReply, "r2", "m2", "next")
+		s.shows(t, "abc", "next")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// The draft is erased behind the answer that is sent in its place. An answer that is found in the draft would be lost.
+func TestADraftThatLooksLikeItsAnswerIsNotTakenForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, alike: true}
+		var tries atomic.Int64
+		p.fails = func(int) error {
+			switch tries.Load() {
+			case 0:
+				return nil
+			case 1:
+				tries.Add(1)
+				return limited(time.Second)
+			}
+			return &corebot.Failure{Class: corebot.Permanent, Err: errors.New("it was edited too often")}
+		}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		pass(time.Minute)
+		s.shows(t, "abc")
+		tries.Store(1)
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abc")
+		pass(time.Minute)
+		s.shows(t, "abc")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// limited is the refusal of an edit for its rate.
+func limited(wait time.Duration) error {
+	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: wait, Err: errors.New("429")}
+}
+
+func TestARefusedEditMakesTheNextOnesRarerAndASecondEndsThem(t *testing.T) {
+	for _, refused := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &editor{platform: &platform{}, every: time.Second}
+			var at []time.Time
+			p.fails = func(n int) error {
+				if at = append(at, time.Now()); n >= 2 && n < 2+refused {
+					return limited(3 * time.Second)
+				}
+				return nil
+			}
+			s := stream(t, "", p)
+			s.turn(live.TurnStarted, "")
+			text := ""
+			for range 20 {
+				s.grow("x")
+				text += "x"
+			}
+			edits := s.edited()
+			if len(edits) < 3 || at[2].Sub(at[1]) < 3*time.Second ||
+				refused == 1 && (len(edits) < 5 || at[3].Sub(at[2]) < 5*time.Second/2) ||
+				refused == 2 && len(edits) != 3 {
+				t.Errorf("after %d refusals there were %d edits: %v", refused, len(edits), at)
+			}
+			s.turn(live.TurnEnded, "answered")
+			s.say(t, corebot.KindReply, "r1", "m1", text)
+			s.shows(t, text)
+			s.kept(t, 0)
+			if life := s.life(t, "r1"); life.Attempts != 1 || life.End != corebot.EndSent {
+				t.Errorf("the reply ended %q after %d attempts", life.End, life.Attempts)
+			}
+			before := len(s.edited())
+			s.hub.Publish(live.Event{Kind: live.TurnStarted, Key: apptest.Key("c"), MessageID: "m2"})
+			s.grow("a", "b", "c", "d")
+			if n := len(s.edited()) - before; (n > 0) != (refused == 1) {
+				t.Errorf("after %d refusals the next answer had %d edits", refused, n)
+			}
+			s.stop()
+		})
+	}
+}
+
+// together counts the edits of all its chats together.
+type together struct {
+	*editor
+	apart time.Duration
+}
+
+func (p together) EditsApart() time.Duration { return p.apart }
+
+func TestDraftsOfAnAccountShareItsEdits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &editor{platform: &platform{}, every: time.Second}
+		var at []time.Time
+		p.fails = func(int) error {
+			at = append(at, time.Now())
+			return nil
+		}
+		s := streamBy(t, "", p, together{p, 2 * time.Second})
+		for i := range 5 {
+			s.hub.Publish(live.Event{Kind: live.TurnStarted, Key: apptest.Key(fmt.Sprint("c", i)), MessageID: "m1"})
+		}
+		for range 30 {
+			for i := range 5 {
+				s.hub.Publish(live.Event{Kind: live.Text, Key: apptest.Key(fmt.Sprint("c", i)), Text: "x"})
+			}
+			pass(time.Second)
+		}
+		if len(at) < 10 || len(at) > 16 {
+			t.Errorf("there were %d edits in 30 s", len(at))
+		}
+		for i := range at[1:] {
+			if apart := at[i+1].Sub(at[i]); apart < 2*time.Second {
+				t.Errorf("two edits are %v apart", apart)
+			}
+		}
+		s.stop()
+	})
+}
