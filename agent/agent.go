@@ -89,7 +89,7 @@ type Notes interface {
 	Page(path string) pages.Page
 	// Renew has the next Page be as of now.
 	Renew()
-	// Skills is the index of the skills and the pages that are always there.
+	// Skills is the index of the skills and the pages that are always there, as of a second ago at most.
 	Skills() pages.Page
 	// SkillsHere is what a turn is told of skills beside the index, by the choices of its chat and by its message.
 	SkillsHere(k corebot.Key, choices corebot.SkillChoices, message string) string

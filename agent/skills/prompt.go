@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -20,24 +21,54 @@ type prompted struct {
 	waiting bool // a skill waits for its keyword, or to be switched on
 }
 
+// holds is how long a look at the skills is good for the prompts of turns.
+const holds = time.Second
+
+// held is a prompt, and when the skills were last looked at for it.
+type held struct {
+	*prompted
+	at      time.Time
+	changes uint64 // as of when the look began
+}
+
 // Prompt is what the system prompt says of the skills: an index of those that can be used, and the pages of those that
-// are always there. Without any it is empty. It never fails: what cannot be read is left out, and logged when it was
-// not the last time.
-func (s *Store) Prompt() string { return s.now().text }
+// are always there. Without any it is empty. It is as of a second ago at most, and as of now after a change through the
+// store's root and after [Store.Renew]. It never fails: what cannot be read is left out, and logged when it was not the
+// last time.
+func (s *Store) Prompt() string { return s.glance().text }
+
+// glance is the prompt for the skills as they were within the last second. It asks each time for the tools and
+// variables that they require: those come and go without a change of any file.
+func (s *Store) glance() *prompted {
+	changes, now := s.changes(), time.Now()
+	if last := s.prompted.Load(); last != nil && last.changes == changes && now.Sub(last.at) < holds &&
+		s.met(last.requiring) {
+		return last.prompted
+	}
+	return s.now()
+}
 
 // now is the prompt for the skills as they are now.
 func (s *Store) now() *prompted {
+	changes, at := s.changes(), time.Now()
 	if last := s.prompted.Load(); last != nil && s.still(last.sight) {
-		return last
+		s.prompted.Store(&held{last.prompted, at, changes})
+		return last.prompted
 	}
 	seen, err := s.look()
 	next := &prompted{sight: seen, err: err}
 	next.text = s.describe(next)
 	if err == nil {
-		s.prompted.Store(next)
+		s.prompted.Store(&held{next, at, changes})
 	}
 	return next
 }
+
+// Renew has the next prompt look at the skills of all scopes: somebody has changed them, and not through the root.
+func (s *Store) Renew() { s.renewals.Add(1) }
+
+// changes is another number when a look does not hold any more. Both parts of it only grow.
+func (s *Store) changes() uint64 { return s.root.Changes() + s.renewals.Load() }
 
 // describe puts the text together, and says what is wrong.
 func (s *Store) describe(p *prompted) string {
@@ -79,19 +110,27 @@ func (s *Store) describe(p *prompted) string {
 // Here is what a turn is told of the skills beside [Store.Prompt]: which skills are there in its chat or for its
 // message, and which were switched off. Mostly it is empty.
 func (s *Store) Here(k corebot.Key, choices corebot.SkillChoices, message string) string {
-	stores := s.own(k)
-	if len(choices) == 0 && !s.triggers() && len(stores) == 0 {
+	var stores []*Store
+	if s.glance().aside { // where nobody has skills of his own, it costs nothing
+		stores = s.among(k)
+	}
+	if len(choices) > 0 || s.triggers() { // the index has the others of the agent
+		stores = append(stores, s)
+	}
+	if len(stores) == 0 {
 		return ""
 	}
 	var here, off []Skill
 	message = strings.ToLower(message)
 	told := map[string]bool{}
-	for _, store := range append(stores, s) {
-		for _, skill := range store.now().found.Skills { // without any, the prompt says why
+	for _, store := range stores {
+		for _, skill := range store.glance().found.Skills { // without any, the prompt says why
 			if told[skill.Name] {
 				continue // a narrower one has the name
 			}
-			told[skill.Name] = store != s
+			if store != s {
+				told[skill.Name] = true
+			}
 			on, chosen := choices[skill.Name]
 			switch {
 			case !skill.Usable():
@@ -141,9 +180,9 @@ func (s *Store) say(wrong []string) {
 	s.said = wrong
 }
 
-// Wrong lists what is wrong with the skills that prompts should have.
+// Wrong lists what is wrong with the skills that prompts should have, as they are now.
 func (s *Store) Wrong() []string {
-	s.Prompt()
+	s.now()
 	s.saying.Lock()
 	defer s.saying.Unlock()
 	return slices.Clone(s.said)
@@ -159,18 +198,20 @@ func withHint(err error) string {
 // indexOf is a line for each skill, as many as have room, and how many those are.
 func indexOf(usable []Skill) (index string, shown int) {
 	const cut = "- (%d more have no room here: skills.list has them all)\n"
+	reserve := len(fmt.Sprintf(cut, len(usable))) // for the line that says what was cut
 	var b strings.Builder
 	for i, skill := range usable {
-		line := fmt.Sprintf("- %s: %s\n", skill.Name, skill.Description)
 		room := MaxIndex - b.Len()
 		if i < len(usable)-1 {
-			room -= len(fmt.Sprintf(cut, len(usable))) // for the line that says what was cut
+			room -= reserve
 		}
-		if len(line) > room {
+		if len("- : \n")+len(skill.Name)+len(skill.Description) > room {
 			fmt.Fprintf(&b, cut, len(usable)-i)
 			return b.String(), i
 		}
-		b.WriteString(line)
+		for _, part := range []string{"- ", skill.Name, ": ", skill.Description, "\n"} {
+			b.WriteString(part)
+		}
 	}
 	return b.String(), len(usable)
 }

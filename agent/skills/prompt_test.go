@@ -3,6 +3,7 @@ package skills_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,6 +62,7 @@ func TestAChangeIsInTheNextPrompt(t *testing.T) {
 		},
 	} {
 		step.change()
+		b.store.Renew()
 		if got := b.index(); got != step.want {
 			t.Errorf("got  %q\nwant %q", got, step.want)
 		}
@@ -146,26 +148,44 @@ func TestWhatIsWrongWithASkillIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// BenchmarkPrompt: as many skills as there may be, none of them changed.
-func BenchmarkPrompt(b *testing.B) {
-	for _, n := range []int{0, 1, 10, skills.MaxSkills} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			bench := newBench(b)
-			must(b, os.MkdirAll(bench.path(), 0o700))
-			for i := range n {
-				bench.write(b, fmt.Sprintf("s%03d", i), page(fmt.Sprintf("name: s%03d", i),
-					"description: Does the work of the kind "+fmt.Sprint(i)+".",
-					"tools: [web.search]")+strings.Repeat("text ", 1000))
-			}
-			waitUntilSettled()
-			bench.store.Prompt()
-			bench.store.Prompt()
-			begun := processorTime(b)
-			for b.Loop() {
-				bench.store.Prompt()
-			}
-			b.ReportMetric(float64(processorTime(b)-begun)/float64(b.N), "cpu-ns/op")
-		})
+// BenchmarkTurn: what a turn spends on as many skills as there may be, none of them changed. A look that still holds is
+// what most turns have, and a chat can have skills of its own beside those of its agent and its account.
+func BenchmarkTurn(b *testing.B) {
+	chat := corebot.Key{Agent: "main", Channel: "test", Account: "work", Chat: "c"}
+	for _, n := range []int{0, 10, skills.MaxSkills} {
+		for _, c := range []struct {
+			name   string
+			scopes []string
+			looks  bool
+		}{
+			{"held", []string{skills.Dir}, false},
+			{"looks", []string{skills.Dir}, true},
+			{"held,own", []string{skills.Dir, skills.DirOf(chat.InChannel()), skills.DirOf(chat)}, false},
+			{"looks,own", []string{skills.Dir, skills.DirOf(chat.InChannel()), skills.DirOf(chat)}, true},
+		} {
+			b.Run(fmt.Sprintf("skills=%d/%s", n, c.name), func(b *testing.B) {
+				bench := newBench(b)
+				for _, dir := range c.scopes {
+					must(b, os.MkdirAll(filepath.Join(bench.dir, filepath.FromSlash(dir)), 0o700))
+					for i := range n {
+						bench.write(b, fmt.Sprintf("../%s/s%03d", dir, i), page(fmt.Sprintf("name: s%03d", i),
+							"description: Does the work of the kind "+fmt.Sprint(i)+".",
+							"tools: [web.search]")+strings.Repeat("text ", 1000))
+					}
+				}
+				waitUntilSettled()
+				turn := func() { bench.store.Prompt(); bench.store.Here(chat, nil, "hello") }
+				turn()
+				begun := processorTime(b)
+				for b.Loop() {
+					if c.looks {
+						bench.store.Renew()
+					}
+					turn()
+				}
+				b.ReportMetric(float64(processorTime(b)-begun)/float64(b.N), "cpu-ns/op")
+			})
+		}
 	}
 }
 

@@ -25,19 +25,23 @@ func (s *Store) In(k corebot.Key) *Store {
 		if len(s.scoped) >= maxScoped {
 			clear(s.scoped)
 		}
-		in = newStore(s.root, dir, s.opts)
+		in = newStore(s.root, dir, s.opts, s.renewals)
 		s.scoped[dir] = in
 	}
 	return in
 }
 
-// own are the stores of the skills that a chat has beside those of its agent, the narrowest first. While nobody has
-// skills of his own, it costs nothing.
-func (s *Store) own(k corebot.Key) (all []*Store) {
-	if k == k.OfAgent() {
+// own are the stores of the skills that a chat has beside those of its agent as they are now, the narrowest first.
+func (s *Store) own(k corebot.Key) []*Store {
+	if _, _, _, err := s.dirs.Names(); err != nil || !s.dirs.Aside() {
 		return nil
 	}
-	if _, _, _, err := s.dirs.Names(); err != nil || !s.dirs.Aside() {
+	return s.among(k)
+}
+
+// among is own for a workspace in which somebody has skills of his own.
+func (s *Store) among(k corebot.Key) (all []*Store) {
+	if k == k.OfAgent() {
 		return nil
 	}
 	k = k.Acts()

@@ -47,6 +47,7 @@ func (b bench) scoped(k corebot.Key, name string, lines ...string) {
 	must(b, os.MkdirAll(dir, 0o700))
 	text := page(append([]string{"name: " + name}, lines...)...) + "do " + lines[0]
 	must(b, os.WriteFile(filepath.Join(dir, skills.FileName), []byte(text), 0o600))
+	b.store.Renew()
 }
 
 // Each chat has a skill of its own under one name. It is told of its own alone: in the list, by reading, and in its

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -31,8 +32,9 @@ type Store struct {
 	opts   Options
 	parsed *rootfs.Derived[Skill]
 
-	listed   atomic.Uint64            // which listing of the directories was cleared up after
-	prompted atomic.Pointer[prompted] // nil: no turn has asked yet
+	listed   atomic.Uint64        // which listing of the directories was cleared up after
+	prompted atomic.Pointer[held] // nil: no turn has asked yet
+	renewals *atomic.Uint64       // of the skills of all scopes
 
 	saying sync.Mutex
 	said   []string // what was last wrong, and is not said again
@@ -55,13 +57,13 @@ func New(root *rootfs.Root, o Options) (*Store, error) {
 	if o.Tool == nil {
 		o.Tool = func(string) bool { return true }
 	}
-	return newStore(root, Dir, o), nil
+	return newStore(root, Dir, o, new(atomic.Uint64)), nil
 }
 
-func newStore(root *rootfs.Root, dir string, o Options) *Store {
+func newStore(root *rootfs.Root, dir string, o Options, renewals *atomic.Uint64) *Store {
 	return &Store{
 		root: root, dir: dir, dirs: rootfs.NewDirs(root, dir, MaxSkills), opts: o,
-		parsed: rootfs.NewDerived(root, parsed), scoped: map[string]*Store{},
+		parsed: rootfs.NewDerived(root, parsed), renewals: renewals, scoped: map[string]*Store{},
 	}
 }
 
@@ -88,6 +90,7 @@ func (s *Store) All() (Found, error) {
 type sight struct {
 	found     Found
 	listing   uint64        // of the directories
+	aside     bool          // there are skills of chats or accounts among them
 	pages     []rootfs.Seen // of each directory, also of one that has none
 	requiring []Skill
 }
@@ -95,7 +98,7 @@ type sight struct {
 // look looks at each skill, and parses those that changed.
 func (s *Store) look() (seen sight, err error) {
 	names, more, listing, err := s.dirs.Names()
-	seen.listing = listing
+	seen.listing, seen.aside = listing, err == nil && s.dirs.Aside()
 	if errors.Is(err, fs.ErrNotExist) {
 		s.forgetBut(nil)
 		return seen, nil
@@ -138,12 +141,14 @@ func (s *Store) still(seen sight) bool {
 			return false
 		}
 	}
-	for _, skill := range seen.requiring {
-		if !skill.Missing.equal(skill.Requires.without(s.opts.Env, s.opts.Tool)) {
-			return false
-		}
-	}
-	return true
+	return s.met(seen.requiring)
+}
+
+// met says whether skills miss what they missed.
+func (s *Store) met(requiring []Skill) bool {
+	return !slices.ContainsFunc(requiring, func(skill Skill) bool {
+		return !skill.Missing.equal(skill.Requires.without(s.opts.Env, s.opts.Tool))
+	})
 }
 
 // forgetBut frees what is known of skills that are gone.

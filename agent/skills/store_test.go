@@ -57,9 +57,10 @@ func (b bench) path(names ...string) string {
 	return filepath.Join(append([]string{b.dir, skills.Dir}, names...)...)
 }
 
-// write puts a page there, whatever is in it.
+// write puts a page there, whatever is in it. The next prompt looks at it.
 func (b bench) write(t testing.TB, name, text string) {
 	t.Helper()
+	defer b.store.Renew()
 	must(t, os.MkdirAll(b.path(name), 0o700))
 	must(t, os.WriteFile(b.path(name, skills.FileName), []byte(text), 0o600))
 }

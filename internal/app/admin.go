@@ -87,6 +87,9 @@ func (h home) ApproveTools(ctx context.Context, agent, server string, fingerprin
 	return storage.NewMCPTools(h.db, entry.ID).Approve(ctx, server, fingerprints, readOnly...)
 }
 
+// Renew implements [operate.Agents].
+func (home) Renew(string) {}
+
 // GlobalMemory implements [operate.Memories].
 func (h home) GlobalMemory(_ context.Context, agent string) (text, path string, err error) {
 	_, entry, err := h.entry(agent)
@@ -231,6 +234,13 @@ func (r running) ApproveTools(ctx context.Context, agent, server string, fingerp
 		err = u.servers.Reconsider(ctx, server)
 	}
 	return n, err
+}
+
+// Renew implements [operate.Agents].
+func (r running) Renew(agent string) {
+	if u, err := r.agents.named(agent); err == nil {
+		u.notes.renewAll()
+	}
 }
 
 // GlobalMemory implements [operate.Memories].

@@ -218,7 +218,7 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 	think()
 	keep()
 	for _, u := range a.agents.order {
-		u.notes.Renew()
+		u.notes.renewAll()
 	}
 	a.inForce = inForce
 	a.log.Info().Strs("applied", r.Applied).Strs("restart", r.Restart).Msg("settings reloaded")

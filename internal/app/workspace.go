@@ -218,7 +218,14 @@ func (n *notes) sweep(log zerolog.Logger) {
 
 func (n *notes) Page(path string) pages.Page { return n.pages.Glance(path) }
 
+// Renew implements [agent.Notes]. It leaves the skills out: they can be 256 files, and conversations begin often.
 func (n *notes) Renew() { n.pages.Renew() }
+
+// renewAll has the next turn look at everything that its prompt is made of.
+func (n *notes) renewAll() {
+	n.pages.Renew()
+	n.skills.Renew()
+}
 
 func (n *notes) ChatMemory(ctx context.Context, k corebot.Key) (pieces []memory.Piece, leftOut string) {
 	page := n.pages.Read(string(memory.Of(k)))

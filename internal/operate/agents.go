@@ -24,6 +24,9 @@ type Agents interface {
 	// ApproveTools takes tools of a server as an operator read them, and counts them.
 	ApproveTools(ctx context.Context, agent, server string, fingerprints map[string]string,
 		readOnly []string) (int, error)
+	// Renew has the next turns of an agent look at its pages and skills: a command has changed them. An agent that does
+	// not run has nothing to look at.
+	Renew(agent string)
 }
 
 // The operations on agents and their skills.
@@ -161,8 +164,9 @@ type SkillChange struct {
 	Scope  string `json:"scope,omitempty"` // the key of the chat, or of the account, that has it; empty: all chats
 }
 
-// NoteSkill writes the change into the audit trail.
+// NoteSkill has the next turn see the change, and writes it into the audit trail.
 func (s *Service) NoteSkill(ctx context.Context, c SkillChange) (Done, error) {
+	s.stores.Agents.Renew(agentOf(c.ByAgent, corebot.Key{}))
 	if c.Change != "install" && c.Change != "remove" {
 		return Done{}, fmt.Errorf("%w: %q is no change of a skill", corebot.ErrInvalid, clip(c.Change))
 	}

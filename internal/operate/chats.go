@@ -453,6 +453,7 @@ func (s *Service) DeleteChat(ctx context.Context, l ChatLoss) (lost LostChat, er
 		}
 	}
 	if !l.Dry {
+		defer s.stores.Agents.Renew(l.Key.Agent)
 		lost.Forgotten, err = s.stores.Forgetter.Forget(ctx, l.Key)
 	}
 	return lost, err
