@@ -244,7 +244,73 @@ func (m *Message) readEssence(r reader) error {
 		}
 		m.Metadata.read(&r)
 	}
-	return cmp.Or(r.end(), m.readRelay(), m.readErrand(), m.readChild(), m.readDetached())
+	return cmp.Or(r.end(), m.unload())
+}
+
+// What a message carries for Corebot itself is stored beside the metadata of its sender. These names are not UTF-8: no
+// metadata of a sender has them.
+const (
+	relayName    = "\xferelay"
+	errandName   = "\xfeerrand"
+	childName    = "\xfechild"
+	detachedName = "\xfedetached"
+)
+
+// stored is the metadata of a message, with all that it carries.
+func (m Message) stored() Metadata {
+	if m.Relay == nil && m.Errand == nil && m.Child == nil && m.Detached == nil {
+		return m.Metadata
+	}
+	all := make(Metadata, len(m.Metadata)+4)
+	for name, value := range m.Metadata {
+		all[name] = value
+	}
+	load(all, relayName, m.Relay)
+	load(all, errandName, m.Errand)
+	load(all, childName, m.Child)
+	load(all, detachedName, m.Detached)
+	return all
+}
+
+// load stores one thing that a message carries, if it is there. All of them have only what JSON can write: strings,
+// numbers, and times of years that it knows (see [Schedule]).
+func load[T any](all Metadata, name string, thing *T) {
+	if thing != nil {
+		text, _ := json.Marshal(thing)
+		all[name] = textValue(string(text))
+	}
+}
+
+// unload takes what the message carries out of the metadata that was stored.
+func (m *Message) unload() error {
+	err := cmp.Or(
+		take(m, relayName, "from agent to agent", &m.Relay, func(r *Relay) bool { return len(r.Back) <= MaxHops }),
+		take(m, errandName, "of its task", &m.Errand, nil),
+		take(m, childName, "of its parent", &m.Child, nil),
+		take(m, detachedName, "of its request", &m.Detached, func(d *Detached) bool { return len(d.Calls) > 0 }),
+	)
+	if m.Child != nil && m.Child.Tools == nil { // nil would mean every tool
+		m.Child.Tools = []string{}
+	}
+	return err
+}
+
+// take reads one thing that a message carries into at. Where it is not there, at stays nil. of says in an error whose
+// the thing is. whole, unless nil, refuses what can be decoded and cannot be true.
+func take[T any](m *Message, name, of string, at **T, whole func(*T) bool) error {
+	text, ok := m.Metadata.Text(name)
+	if !ok {
+		return nil
+	}
+	if delete(m.Metadata, name); len(m.Metadata) == 0 {
+		m.Metadata = nil
+	}
+	thing := new(T)
+	*at = thing
+	if err := json.Unmarshal([]byte(text), thing); err != nil || whole != nil && !whole(thing) {
+		return fmt.Errorf("%w: what it carries %s cannot be read", errBody, of)
+	}
+	return nil
 }
 
 // reader takes strings from the front of a stored body. The strings share the body's memory.

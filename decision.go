@@ -1,7 +1,6 @@
 package corebot
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -294,26 +293,4 @@ func RunOfApproval(messageID string) (request int64, ok bool) {
 // OfApproval says whether a history entry tells of the end of a detached request whose calls did not run.
 func (e HistoryEntry) OfApproval() bool {
 	return e.Speaker == SpeakerAssistant && isOwn(approvalMessages, e.MessageID)
-}
-
-// detachedName is the name under which a [Detached] is stored beside the metadata of its message. It is not UTF-8: no
-// metadata of a sender has it.
-const detachedName = "\xfedetached"
-
-var errDetached = errors.New("what it carries of its request cannot be read")
-
-// readDetached takes the detached request out of the metadata that was stored.
-func (m *Message) readDetached() error {
-	text, ok := m.Metadata.Text(detachedName)
-	if !ok {
-		return nil
-	}
-	if delete(m.Metadata, detachedName); len(m.Metadata) == 0 {
-		m.Metadata = nil
-	}
-	m.Detached = new(Detached)
-	if err := json.Unmarshal([]byte(text), m.Detached); err != nil || len(m.Detached.Calls) == 0 {
-		return fmt.Errorf("%w: %w", errBody, errDetached)
-	}
-	return nil
 }

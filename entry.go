@@ -3,8 +3,6 @@ package corebot
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -269,56 +267,6 @@ func agentChat(k Key) string {
 		name = fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(name)))
 	}
 	return name
-}
-
-// relayName is the name under which a relay is stored beside the metadata of its message. It is not UTF-8: no metadata
-// of a sender has it.
-const relayName = "\xferelay"
-
-// stored is the metadata of a message with its relay, its errand, its child and its detached request.
-func (m Message) stored() Metadata {
-	if m.Relay == nil && m.Errand == nil && m.Child == nil && m.Detached == nil {
-		return m.Metadata
-	}
-	all := make(Metadata, len(m.Metadata)+4)
-	for name, value := range m.Metadata {
-		all[name] = value
-	}
-	if m.Relay != nil {
-		relay, _ := json.Marshal(m.Relay) // strings and numbers: cannot fail
-		all[relayName] = textValue(string(relay))
-	}
-	if m.Errand != nil {
-		errand, _ := json.Marshal(m.Errand) // a year that JSON can write: see Schedule
-		all[errandName] = textValue(string(errand))
-	}
-	if m.Child != nil {
-		child, _ := json.Marshal(m.Child) // strings and numbers: cannot fail
-		all[childName] = textValue(string(child))
-	}
-	if m.Detached != nil {
-		detached, _ := json.Marshal(m.Detached) // strings and numbers: cannot fail
-		all[detachedName] = textValue(string(detached))
-	}
-	return all
-}
-
-var errRelay = errors.New("what it carries from agent to agent cannot be read")
-
-// readRelay takes the relay out of the metadata that was stored.
-func (m *Message) readRelay() error {
-	text, ok := m.Metadata.Text(relayName)
-	if !ok {
-		return nil
-	}
-	if delete(m.Metadata, relayName); len(m.Metadata) == 0 {
-		m.Metadata = nil
-	}
-	m.Relay = new(Relay)
-	if err := json.Unmarshal([]byte(text), m.Relay); err != nil || len(m.Relay.Back) > MaxHops {
-		return fmt.Errorf("%w: %w", errBody, errRelay)
-	}
-	return nil
 }
 
 // Trace names the step of a distributed trace that caused something, as W3C Trace Context does. The zero Trace names

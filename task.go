@@ -1,8 +1,6 @@
 package corebot
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -270,28 +268,6 @@ func (t Task) Message(due time.Time) Message {
 		m.Metadata = Texts(map[string]string{"data": t.Data})
 	}
 	return m
-}
-
-// errandName is the name under which an errand is stored beside the metadata of its message. It is not UTF-8: no
-// metadata of a sender has it.
-const errandName = "\xfeerrand"
-
-var errErrand = errors.New("what it carries of its task cannot be read")
-
-// readErrand takes the errand out of the metadata that was stored.
-func (m *Message) readErrand() error {
-	text, ok := m.Metadata.Text(errandName)
-	if !ok {
-		return nil
-	}
-	if delete(m.Metadata, errandName); len(m.Metadata) == 0 {
-		m.Metadata = nil
-	}
-	m.Errand = new(Errand)
-	if err := json.Unmarshal([]byte(text), m.Errand); err != nil {
-		return fmt.Errorf("%w: %w", errBody, errErrand)
-	}
-	return nil
 }
 
 // Calm is the answer of a heartbeat by which nobody needs to be told anything.

@@ -1,7 +1,6 @@
 package corebot
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -397,31 +396,6 @@ func (d Delivery) Job() int64 {
 		return m.Relay.Job
 	}
 	return 0
-}
-
-// childName is the name under which a [Child] is stored beside the metadata of its message. It is not UTF-8: no
-// metadata of a sender has it.
-const childName = "\xfechild"
-
-var errChild = errors.New("what it carries of its parent cannot be read")
-
-// readChild takes the child out of the metadata that was stored.
-func (m *Message) readChild() error {
-	text, ok := m.Metadata.Text(childName)
-	if !ok {
-		return nil
-	}
-	if delete(m.Metadata, childName); len(m.Metadata) == 0 {
-		m.Metadata = nil
-	}
-	m.Child = new(Child)
-	if err := json.Unmarshal([]byte(text), m.Child); err != nil {
-		return fmt.Errorf("%w: %w", errBody, errChild)
-	}
-	if m.Child.Tools == nil { // nil would mean every tool
-		m.Child.Tools = []string{}
-	}
-	return nil
 }
 
 // Progress notes of a job in the background.

@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -22,6 +23,12 @@ import (
 
 	"github.com/corebot/corebot"
 )
+
+// Loopback says whether a host of a setting is this machine. Only there may a connection be without TLS.
+func Loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
 
 // Wire makes requests to the HTTP API of a platform. It follows no redirect, and bounds what it reads.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -49,7 +48,7 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(fmt.Errorf("api_url %q is no address of a server", s.APIURL),
 			"leave it out for Discord's own, or write one such as http://127.0.0.1:8081/api/v10")
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !channels.Loopback(u.Hostname()) {
 		return corebot.WithHint(fmt.Errorf("api_url %q would be sent the token in the clear", s.APIURL),
 			"use https; http is for a server on this machine")
 	}
@@ -62,12 +61,6 @@ func (s Settings) Validate() error {
 		}
 	}
 	return nil
-}
-
-// loopback says whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Network is the line for the list of networks.

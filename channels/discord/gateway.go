@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 )
 
 // Operations of the gateway.
@@ -332,7 +333,7 @@ func isGateway(address string, local bool) bool {
 		len(address) > maxAddress {
 		return false
 	}
-	return u.Scheme == "wss" || u.Scheme == "ws" && local && loopback(u.Hostname())
+	return u.Scheme == "wss" || u.Scheme == "ws" && local && channels.Loopback(u.Hostname())
 }
 
 // maxAddress bounds the address of a gateway, in bytes.

@@ -45,7 +45,7 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(fmt.Errorf("addr %q is no HOST:PORT", s.Addr),
 			"write the address of the server, such as irc.libera.chat:6697")
 	}
-	if !s.TLS && !loopback(host) {
+	if !s.TLS && !channels.Loopback(host) {
 		return corebot.WithHint(fmt.Errorf("addr %q would be talked to in the clear", s.Addr),
 			"leave tls out: somebody in between could speak as anybody; without TLS is for a server on this machine")
 	}
@@ -84,12 +84,6 @@ func parseJoin(s string) (name, key string, err error) {
 			`write the name with its #, in quotes, such as "#help", or "#help KEY"`)
 	}
 	return name, key, nil
-}
-
-// loopback says whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // isChannel says whether a target is a channel, by the prefixes that servers use.

@@ -34,10 +34,9 @@ func parseServer(s string) (server, error) {
 		strings.ContainsAny(host, " /@") {
 		return server{}, fmt.Errorf("%q is no HOST:PORT", s)
 	}
-	ip := net.ParseIP(host)
 	return server{
 		addr: s, host: host, implicit: port == "993" || port == "465",
-		loopback: host == "localhost" || ip != nil && ip.IsLoopback(),
+		loopback: channels.Loopback(host),
 	}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -41,7 +40,7 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(fmt.Errorf("homeserver %q is no address of a server", s.Homeserver),
 			"write one such as https://matrix.example.org")
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !channels.Loopback(u.Hostname()) {
 		return corebot.WithHint(fmt.Errorf("homeserver %q would be sent the token in the clear", s.Homeserver),
 			"use https; http is for a homeserver on this machine")
 	}
@@ -60,12 +59,6 @@ func (s Settings) Validate() error {
 		)
 	}
 	return nil
-}
-
-// loopback says whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Network is the line for the list of networks.

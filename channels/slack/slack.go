@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -49,17 +48,11 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(fmt.Errorf("api_url %q is no address of a server", s.APIURL),
 			"leave it out for Slack's own, or write one such as http://127.0.0.1:8081/api")
 	}
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !channels.Loopback(u.Hostname()) {
 		return corebot.WithHint(fmt.Errorf("api_url %q would be sent the tokens in the clear", s.APIURL),
 			"use https; http is for a server on this machine")
 	}
 	return nil
-}
-
-// loopback says whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Network is the line for the list of networks.
@@ -110,7 +103,8 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 		return client{base, token, setting, channels.NewWire("Slack", "channels.slack.ACCOUNT.api_url", token), ahead}
 	}
 	return &Channel{
-		bot: open(s.Token, "token"), app: open(s.AppToken, "app_token"), local: loopback(u.Hostname()), site: site,
+		bot: open(s.Token, "token"), app: open(s.AppToken, "app_token"),
+		local: channels.Loopback(u.Hostname()), site: site,
 		pings: pingEvery, patience: slack,
 	}, nil
 }
@@ -186,7 +180,7 @@ func (c *Channel) link(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("ask Slack for a socket: %w", err)
 	}
 	u, err := url.Parse(a.URL)
-	if err != nil || u.Scheme != "wss" && (u.Scheme != "ws" || !c.local || !loopback(u.Hostname())) {
+	if err != nil || u.Scheme != "wss" && (u.Scheme != "ws" || !c.local || !channels.Loopback(u.Hostname())) {
 		return "", c.app.wire.Strange("apps.connections.open", 200, errors.New("it names no safe address of a socket"))
 	}
 	return a.URL, nil

@@ -141,15 +141,10 @@ func (a *App) openPages() http.Handler {
 	return console.New(console.Options{
 		Service: a.serviceOf, Owner: owner, Sessions: storage.NewConsole(a.Store).As(by), Channel: a.pages,
 		Control: a.router, Notices: storage.NewMailbox(a.Store), Live: a.Live, Facts: facts{a}, Redact: a.redactor.Text,
-		Files:  a.files,
-		Secure: !isLoopbackHost(host), Version: a.version, Log: a.log,
+		Files: a.files,
+		// Elsewhere a proxy with TLS is in front.
+		Secure: !config.IsLoopback(host), Version: a.version, Log: a.log,
 	}).Handler()
-}
-
-// isLoopbackHost says whether only this machine reaches a host of the settings. Elsewhere a proxy with TLS is in front.
-func isLoopbackHost(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Login implements [operate.Corebot].

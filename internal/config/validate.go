@@ -126,7 +126,7 @@ func (o Observability) validate() error {
 	if err := listen.CheckNames(o.AllowedHosts.Values()); err != nil {
 		return fmt.Errorf("observability: %w", err)
 	}
-	if host, _, _ := net.SplitHostPort(o.Addr); !isLoopback(host) && o.Token == (Secret{}) {
+	if host, _, _ := net.SplitHostPort(o.Addr); !IsLoopback(host) && o.Token == (Secret{}) {
 		return corebot.WithHint(fmt.Errorf(
 			"observability.addr %s can be reached from other machines, and observability.token is not set", o.Addr),
 			"set the token, or listen on 127.0.0.1")
@@ -146,7 +146,7 @@ func (o Console) validate() error {
 	if err := listen.CheckNames(o.AllowedHosts.Values()); err != nil {
 		return fmt.Errorf("console: %w", err)
 	}
-	if host, _, _ := net.SplitHostPort(o.Addr); !isLoopback(host) && len(o.AllowedHosts.Values()) == 0 {
+	if host, _, _ := net.SplitHostPort(o.Addr); !IsLoopback(host) && len(o.AllowedHosts.Values()) == 0 {
 		return corebot.WithHint(fmt.Errorf(
 			"console.addr %s can be reached from other machines, and console.allowed_hosts names no proxy", o.Addr),
 			"listen on 127.0.0.1, or put a proxy with TLS in front and name it in console.allowed_hosts")
@@ -272,7 +272,8 @@ func oneOf(key, got string, want ...string) error {
 	return corebot.WithHint(fmt.Errorf("%s is %q", key, got), "it must be one of: "+strings.Join(want, ", "))
 }
 
-func isLoopback(host string) bool {
+// IsLoopback says whether only this machine reaches a host of the settings.
+func IsLoopback(host string) bool {
 	if host == "localhost" {
 		return true
 	}
