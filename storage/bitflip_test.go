@@ -19,7 +19,7 @@ import (
 
 // Every bit of a stored body in turn: whoever gets the message is told that it is damaged, unless it is what it was.
 func TestNoFlippedBitOfABodyChangesWhatIsRun(t *testing.T) {
-	dir := inMemory(t)
+	dir := t.TempDir()
 	var bits int
 	earlier(t, dir, func(db *DB) {
 		publishTest(t, db, "chat", "1")
@@ -80,7 +80,7 @@ func flipBodies(t *testing.T, dir string) {
 
 // A bit that flips in the page of a body, where SQLite keeps no checksum.
 func TestABodyThatChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
-	dir := inMemory(t)
+	dir := t.TempDir()
 	wholeDatabase(t, dir)
 	path := filepath.Join(dir, FileName)
 	file, err := os.ReadFile(path)
@@ -98,7 +98,7 @@ func TestABodyThatChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 }
 
 func TestADirectionThatDoesNotExistKeepsNothingElseFromRunning(t *testing.T) {
-	dir := inMemory(t)
+	dir := t.TempDir()
 	earlier(t, dir, func(db *DB) {
 		publishTest(t, db, "a", "1")
 		publishTest(t, db, "b", "2")
@@ -117,7 +117,7 @@ func TestADirectionThatDoesNotExistKeepsNothingElseFromRunning(t *testing.T) {
 func variety(t *testing.T) (file []byte, texts map[string]bool) {
 	t.Helper()
 	texts = map[string]bool{}
-	dir := inMemory(t)
+	dir := t.TempDir()
 	earlier(t, dir, func(db *DB) {
 		w := newWorkload(db, func() int { return 0 })
 		w.run(chats("chat", 3), 2, func(place int) bool { return place == 8 })
@@ -158,7 +158,7 @@ func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 		for range 1 + chance.IntN(8) {
 			file[chance.IntN(len(file))] ^= 1 << chance.IntN(8)
 		}
-		dir := inMemory(t)
+		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, FileName), file, 0o600))
 		count[tryDamaged(t, dir, file, texts)]++
 	}

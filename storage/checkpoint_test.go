@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/storage/seedtest"
 )
 
 var logBytes = flag.Int64("log.bytes", 0,
@@ -135,7 +136,7 @@ func TestTheLogStaysShortUnderLoadWithReadersThatComeAndGo(t *testing.T) {
 	t.Run("nobody cuts it: a control", func(t *testing.T) {
 		most := int64(0)
 		for range 3 { // on a busy machine a reader can come and go between two commits
-			db := openTest(t, t.TempDir())
+			db := openTest(t, seedtest.OnDisk(t))
 			leave := comeAndGo(t, db)
 			most = max(most, load(t, db, total))
 			leave()
@@ -146,7 +147,7 @@ func TestTheLogStaysShortUnderLoadWithReadersThatComeAndGo(t *testing.T) {
 		t.Errorf("it is at most %d KiB all the same: the test proves nothing", most>>10)
 	})
 	t.Run("it is cut", func(t *testing.T) {
-		db := openTest(t, t.TempDir())
+		db := openTest(t, seedtest.OnDisk(t))
 		cutting(t, db, o).background(t)
 		defer comeAndGo(t, db)()
 		most := load(t, db, total)

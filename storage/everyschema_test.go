@@ -235,7 +235,7 @@ func shape(t *testing.T, db *sql.DB) (all []string) {
 // today is the shape of the schema of this program.
 func today(t *testing.T) []string {
 	t.Helper()
-	path := filepath.Join(inMemory(t), FileName)
+	path := filepath.Join(t.TempDir(), FileName)
 	must(t, migrateTo(t.Context(), path, onlySteps(t), SchemaVersion()))
 	db, err := besides(path)
 	must(t, err)
@@ -266,7 +266,7 @@ func TestNoMigrationLosesARowThatAnySchemaOfTheHistoryHad(t *testing.T) {
 			continue
 		}
 		t.Run(s.commit, func(t *testing.T) {
-			path := filepath.Join(inMemory(t), FileName)
+			path := filepath.Join(t.TempDir(), FileName)
 			must(t, migrateTo(t.Context(), path, s.steps(t), s.newest))
 			db, err := besides(path)
 			must(t, err)
@@ -282,7 +282,7 @@ func TestNoMigrationLosesARowThatAnySchemaOfTheHistoryHad(t *testing.T) {
 // TestAHomeThatHadEveryBuildHasAllItsRows goes through the whole history with one database, as somebody does who runs
 // each build in turn. At each schema every table gets further rows.
 func TestAHomeThatHadEveryBuildHasAllItsRows(t *testing.T) {
-	path := filepath.Join(inMemory(t), FileName)
+	path := filepath.Join(t.TempDir(), FileName)
 	must(t, migrateTo(t.Context(), path, everySchema(t)[0].steps(t), 1))
 	db, err := besides(path)
 	must(t, err)
@@ -301,7 +301,7 @@ func TestAHomeThatHadEveryBuildHasAllItsRows(t *testing.T) {
 }
 
 func TestAMigrationThatComesToMainAfterLaterOnesRuns(t *testing.T) {
-	path := filepath.Join(inMemory(t), FileName)
+	path := filepath.Join(t.TempDir(), FileName)
 	s := aSchema{newest: SchemaVersion(), lacks: []int64{69}}
 	must(t, migrateTo(t.Context(), path, s.steps(t), s.newest))
 	must(t, migrate(t.Context(), path, migrations.FS, zerolog.Nop()))
@@ -314,7 +314,7 @@ func TestAMigrationThatComesToMainAfterLaterOnesRuns(t *testing.T) {
 // A database whose newest migration this program has can have one below it that this program does not know: that of a
 // build from beside it.
 func TestAMigrationThatIsUnknownBetweenKnownOnesIsThatOfANewerProgram(t *testing.T) {
-	path := filepath.Join(inMemory(t), FileName)
+	path := filepath.Join(t.TempDir(), FileName)
 	must(t, migrateTo(t.Context(), path, onlySteps(t), SchemaVersion()))
 	fewer := onlySteps(t)
 	delete(fewer, "0047_think.sql")

@@ -33,7 +33,7 @@ type outage struct {
 // template is a database that every outage begins with a copy of.
 func template(t *testing.T) vfstest.Files {
 	t.Helper()
-	dir := inMemory(t)
+	dir := t.TempDir()
 	wholeDatabaseOnce(t, dir)
 	files, err := vfstest.ReadFiles(dir)
 	must(t, err)
@@ -44,7 +44,7 @@ func template(t *testing.T) vfstest.Files {
 // suffer runs a workload over an outage until the store has recovered and ended everything that it had accepted.
 func suffer(t *testing.T, files vfstest.Files, fault vfstest.Fault) *outage {
 	t.Helper()
-	dir := inMemory(t)
+	dir := t.TempDir()
 	must(t, files.WriteTo(dir))
 	o := &outage{round: &round{recording: &vfstest.Recording{}}, fault: fault, faults: &vfstest.Faults{}}
 	v, err := vfstest.Install(dir, vfstest.Options{Recording: o.recording, Faults: o.faults})

@@ -30,7 +30,7 @@ func (o *outage) crashes(t *testing.T, seed uint64) string {
 	}
 	chance := rand.New(rand.NewPCG(seed, 1))
 	disk := o.recording.Disk()
-	base := inMemory(t)
+	base := t.TempDir()
 	for after := 0; after < 200; after += 1 + after/2 {
 		at := min(struck+after, o.recording.Len())
 		disk.Advance(at)

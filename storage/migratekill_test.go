@@ -34,7 +34,7 @@ func recordMigration(t *testing.T, dir string) *vfstest.Recording {
 // newest is the schema that a migration ends with.
 func newest(t *testing.T) []string {
 	t.Helper()
-	path := filepath.Join(inMemory(t), FileName)
+	path := filepath.Join(t.TempDir(), FileName)
 	must(t, migrate(t.Context(), path, migrations.FS, zerolog.Nop()))
 	return schema(t, path)
 }
@@ -61,7 +61,7 @@ func cutShort(t *testing.T, recording *vfstest.Recording, n int, look func(dir s
 	for _, at := range moments(recording, n) {
 		disk.Advance(at)
 		for how, files := range map[string]vfstest.Files{"crash": disk.Whole(), "power cut": disk.Cut(chance)} {
-			dir := filepath.Join(inMemory(t), "data")
+			dir := filepath.Join(t.TempDir(), "data")
 			must(t, files.WriteTo(dir))
 			db, err := Open(t.Context(), dir, Options{})
 			if err != nil {
@@ -94,7 +94,7 @@ func oldDatabase(t *testing.T, path string) {
 }
 
 func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.T) {
-	dir := inMemory(t)
+	dir := t.TempDir()
 	oldDatabase(t, filepath.Join(dir, FileName))
 	cutShort(t, recordMigration(t, dir), migrationKills(), func(dir string) {
 		if got := sideQuery(t, dir,
@@ -106,7 +106,7 @@ func TestAMigrationThatIsCutShortIsDoneByTheNextStartAndLosesNothing(t *testing.
 }
 
 func TestADatabaseWhoseMakingIsCutShortIsMadeByTheNextStart(t *testing.T) {
-	cutShort(t, recordMigration(t, inMemory(t)), migrationKills(), func(dir string) {
+	cutShort(t, recordMigration(t, t.TempDir()), migrationKills(), func(dir string) {
 		db := openTest(t, dir)
 		publishTest(t, db, "chat", "1")
 	})
@@ -129,7 +129,7 @@ func largest(recording *vfstest.Recording, name string) []byte {
 // must not become part of the new database. A write-ahead log can also be all that is left of a used database. Then the
 // operator decides.
 func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
-	old := inMemory(t)
+	old := t.TempDir()
 	recording := &vfstest.Recording{}
 	v, err := vfstest.Install(old, vfstest.Options{Recording: recording})
 	must(t, err)
@@ -140,7 +140,7 @@ func TestWhatLiesBesideAnEmptyDatabaseIsNotTakenForTheNewOnes(t *testing.T) {
 		if len(left) == 0 {
 			t.Fatalf("the making of a database leaves no %s", suffix)
 		}
-		dir := filepath.Join(inMemory(t), "data")
+		dir := filepath.Join(t.TempDir(), "data")
 		must(t, vfstest.Files{FileName: nil, FileName + suffix: left}.WriteTo(dir))
 		if suffix == "-wal" {
 			if _, err := Open(t.Context(), dir, Options{}); err == nil ||

@@ -111,7 +111,7 @@ func keptOf(t *testing.T, path string) map[string][]string {
 func TestAHomeThatAnEarlierBuildLeftIsMigratedWhereverThatIsCutShort(t *testing.T) {
 	for commit, put := range olderHomes {
 		t.Run(commit, func(t *testing.T) {
-			dir := inMemory(t)
+			dir := t.TempDir()
 			path := filepath.Join(dir, FileName)
 			put(t, path)
 			want := keptOf(t, path)

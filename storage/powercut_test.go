@@ -84,7 +84,7 @@ func lay(t testing.TB, disk *vfstest.Disk, chance *rand.Rand, dir string) {
 // wrong.
 func (r *round) survey(t *testing.T, states int, chance *rand.Rand, disk *vfstest.Disk) (wrong [][]string) {
 	t.Helper()
-	base := inMemory(t)
+	base := t.TempDir()
 	for i := range states {
 		at := (i + 1) * r.recording.Len() / states
 		disk.Advance(at)
@@ -166,7 +166,7 @@ func (r *round) revive(t *testing.T, dir string, at int) (wrong []string) {
 func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 	const rounds = 4
 	chance := rand.New(rand.NewPCG(4, 1))
-	dir := inMemory(t)
+	dir := t.TempDir()
 	var r *round
 	for i := range rounds {
 		var length int64 // of the log; a power cut leaves any length to the next round
@@ -182,7 +182,7 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 			i, len(wrong), powerCuts()/rounds, r.recording.Len(), r.recording.Syncs(FileName))
 		disk := r.recording.Disk()
 		disk.Advance(chance.IntN(r.recording.Len()))
-		dir = filepath.Join(inMemory(t), "next")
+		dir = filepath.Join(t.TempDir(), "next")
 		lay(t, disk, chance, dir)
 	}
 }
@@ -201,7 +201,7 @@ func TestPowerCutsLoseMessagesWhereCommitsAreNotSynced(t *testing.T) {
 		"the disk lies about every sync": {prepare: oftenAnew(t, 0), lies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := record(t, inMemory(t), nil, c.prepare)
+			r := record(t, t.TempDir(), nil, c.prepare)
 			disk := r.recording.Disk()
 			disk.IgnoreSyncs = c.lies
 			lost := 0

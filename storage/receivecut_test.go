@@ -23,7 +23,7 @@ func cutBatch(n int, c corebot.Cursor) corebot.Batch {
 func TestAPowerCutLeavesABatchWithItsCursorOrNeither(t *testing.T) {
 	const batches = 30
 	recording := &vfstest.Recording{}
-	dir := inMemory(t)
+	dir := t.TempDir()
 	v, err := vfstest.Install(dir, vfstest.Options{Recording: recording})
 	must(t, err)
 	db, err := Open(t.Context(), dir, Options{})
@@ -40,7 +40,7 @@ func TestAPowerCutLeavesABatchWithItsCursorOrNeither(t *testing.T) {
 	stop()
 	must(t, v.Close())
 
-	chance, disk, base := rand.New(rand.NewPCG(3, 7)), recording.Disk(), inMemory(t)
+	chance, disk, base := rand.New(rand.NewPCG(3, 7)), recording.Disk(), t.TempDir()
 	states, between := 40, 0
 	for i := range states {
 		at := opened + (i+1)*(recording.Len()-opened)/states

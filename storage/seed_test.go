@@ -25,3 +25,5 @@ func seeded(t testing.TB) string {
 	must(t, Seed(dir))
 	return dir
 }
+
+func TestMain(m *testing.M) { seedtest.Main(m) }

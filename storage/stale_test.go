@@ -16,7 +16,6 @@ import (
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/bus"
-	"github.com/corebot/corebot/bus/bustest"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
@@ -134,7 +133,7 @@ type staleWorker struct {
 
 func (w *staleWorker) start(t *testing.T) *apptest.Kit {
 	k := apptest.New(t, apptest.Options{
-		Dir: bustest.MemoryDir(t),
+		Dir: t.TempDir(),
 		Model: apptest.Script(
 			w.hangs(whileTheModelThinks, apptest.Asks(apptest.Call("c1", "web.fetch", `{"text":"x"}`))),
 			w.hangs(whileTheModelThinksAgain, apptest.Text("done")),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,18 +11,6 @@ import (
 
 	"github.com/corebot/corebot"
 )
-
-// inMemory is a directory whose syncs cost nothing, where the system has one: what a disk keeps is the simulator's to
-// say.
-func inMemory(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "corebot-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	return dir
-}
 
 // told is when a request began and when it was answered, as positions in a recording, and what the answer was. A
 // request that nobody made has begun never.

@@ -3,7 +3,6 @@ package bustest
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,23 +21,8 @@ type suite struct {
 	opts bus.Options
 }
 
-// MemoryDir is a directory of one test, removed at its end. On Linux it is in memory, elsewhere on disk. Its tests
-// check the logic of a store, so waiting for the disk at each commit would only take time.
-func MemoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "corebot")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func newSuite(t *testing.T, open Open) *suite {
-	s := &suite{t: t, open: open, dir: MemoryDir(t)}
+	s := &suite{t: t, open: open, dir: t.TempDir()}
 	s.reopenWith(bus.Options{Lease: lease, MaxAttempts: maxAttempts, BackoffBase: time.Second, BackoffMax: time.Minute})
 	t.Cleanup(func() {
 		problems, err := s.Problems(context.Background())

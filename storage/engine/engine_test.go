@@ -9,7 +9,11 @@ import (
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/corebot/corebot/storage/seedtest"
 )
+
+func TestMain(m *testing.M) { seedtest.Main(m) }
 
 func openTest(tb testing.TB, statements ...string) *Conn {
 	tb.Helper()

@@ -18,7 +18,7 @@ const full = "synchronous(FULL)"
 // openWriter opens a database with a table t, whose writes a recording notes and faults can fail.
 func openWriter(t *testing.T, o vfstest.Options, pragmas ...string) (c *Conn, path string) {
 	t.Helper()
-	dir := inMemory(t)
+	dir := t.TempDir()
 	v, err := vfstest.Install(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -39,17 +39,6 @@ func openWriter(t *testing.T, o vfstest.Options, pragmas ...string) (c *Conn, pa
 	})
 	exec(t, c, `CREATE TABLE t (k INTEGER PRIMARY KEY, x BLOB)`)
 	return c, path
-}
-
-// inMemory is a directory whose syncs cost nothing, where the system has one.
-func inMemory(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "corebot-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	return dir
 }
 
 // beside is a connection that another part of the program has to the same file.

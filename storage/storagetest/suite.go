@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/bus/bustest"
 )
 
 // suite is one test's store, and the words that the tests are written in.
@@ -21,7 +20,7 @@ type suite struct {
 }
 
 func newSuite(t *testing.T, open Open) *suite {
-	s := &suite{t: t, open: open, dir: bustest.MemoryDir(t)}
+	s := &suite{t: t, open: open, dir: t.TempDir()}
 	s.reopen()
 	t.Cleanup(func() {
 		problems, err := s.Problems(context.Background())

@@ -1,0 +1,9 @@
+package agent_test
+
+import (
+	"testing"
+
+	"github.com/corebot/corebot/storage/seedtest"
+)
+
+func TestMain(m *testing.M) { seedtest.Main(m) }

@@ -1,0 +1,9 @@
+package channels_test
+
+import (
+	"testing"
+
+	"github.com/corebot/corebot/storage/seedtest"
+)
+
+func TestMain(m *testing.M) { seedtest.Main(m) }
