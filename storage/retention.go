@@ -56,7 +56,8 @@ type RetentionOptions struct {
 //   - Audit events, replies in mailboxes whether fetched or not, and old history. While a chat is in use, the newest
 //     [recentEntries] of its session stay. The history of a chat that was silent for as long is deleted whole.
 //   - What a chat keeps for a time of its own, by [corebot.Keeper]: entries, summaries, facts, references to files, and
-//     the journals of these messages. Recent entries are no exception there.
+//     the journals of these messages. Recent entries are no exception there. The same goes for the journals of turns
+//     that left no entry, and for the words of ended approvals, waits and jobs.
 //   - Changes of files that could be undone.
 //   - References of messages to files, once neither the life of the message nor an entry of the history is left. Then
 //     SweepFiles removes the bytes that nothing refers to.
@@ -76,6 +77,7 @@ type Retention struct {
 	opts                         RetentionOptions
 	stages                       []stage
 	lanes, history, chats, tasks rotation
+	ended                        rotation
 	attached                     rotation
 	swept                        *prometheus.CounterVec
 	ran                          prometheus.Gauge
@@ -144,7 +146,10 @@ func (o RetentionOptions) check() error {
 }
 
 func (r *Retention) stagesOf(o RetentionOptions) []stage {
-	history := o.History
+	history, strict := o.History, time.Duration(0)
+	if o.Keeper.Distinguishes() {
+		strict = longAgo
+	}
 	if o.HistoryEntries > 0 || o.Keeper.Distinguishes() {
 		history = cmp.Or(history, longAgo)
 	}
@@ -156,6 +161,7 @@ func (r *Retention) stagesOf(o RetentionOptions) []stage {
 		{"mailbox", o.Mailbox, r.sweepAged(mailboxTable)},
 		{"file_versions", o.Versions, r.sweepAged(versionTable)},
 		{"history", history, r.sweepHistory},
+		{"message_life", strict, r.sweepWords},
 		{"attached_files", o.Messages, r.sweepAttached},
 		{"tasks", o.Messages, r.sweepTasks},
 		{"api_keys", keyedTime, r.sweepKeys},
@@ -339,63 +345,4 @@ func (r *Retention) look(ctx context.Context, a aged, before time.Time, after in
 		return nil
 	}, before, after, sweepRows)
 	return p, last, err
-}
-
-// keeping is how long a chat keeps its history, if it has a time of its own.
-func (r *Retention) keeping(ctx context.Context, k corebot.Key) (corebot.Keeping, error) {
-	keeper, origin := r.opts.Keeper, k.Origin()
-	if !keeper.AsksRegistered() {
-		return keeper.Of(origin, false), nil
-	}
-	set, err := NewChats(r.db).Admission(ctx, origin)
-	return keeper.Of(origin, set.Registered), err
-}
-
-var (
-	dropOldNotes = &query{`DELETE FROM summaries WHERE chat_id = ? AND began_at < ?`}
-	dropOldFacts = &query{`DELETE FROM facts WHERE id IN (SELECT id FROM facts WHERE chat_id = ? AND at < ?
-		LIMIT ? + 0)`}
-	dropOldFiles = &query{`DELETE FROM attached_files WHERE id IN (SELECT f.id FROM attached_files f
-		WHERE f.agent = ?1 AND f.channel = ?2 AND f.account = ?3 AND f.chat = ?4 AND f.thread = ?5 AND f.at < ?6
-		AND NOT EXISTS (SELECT 1 FROM message_life m WHERE m.message_id = f.message_id AND m."end" IN ('', 'dead'))
-		AND f.message_id NOT IN (SELECT h.message_id FROM history h WHERE h.chat_id = ?7)
-		LIMIT ?8 + 0)`}
-	// The journals of the messages that dropHistory takes the entries of.
-	dropToldSteps = &query{`DELETE FROM execution_steps WHERE life_id IN (SELECT m.id FROM chats c
-		JOIN lanes l ON l.direction = 1 AND l.agent = c.agent AND l.channel = c.channel AND l.account = c.account
-		  AND l.chat = c.chat AND l.thread = c.thread
-		JOIN message_life m ON m.lane_id = l.id AND m."end" NOT IN ('', 'dead') AND m.message_id IN (
-		  SELECT message_id FROM history WHERE chat_id = ?1 AND (session, seq, ordinal) <= (?2, ?3, ?4)
-		  AND (session, seq, ordinal) >= (?5, ?6, ?7))
-		WHERE c.id = ?1)`}
-)
-
-// sweepKept deletes all that a chat keeps for a time of its own, and that is older. A summary is as old as the first
-// message of which it was made.
-func (r *Retention) sweepKept(ctx context.Context, c corebot.Chat, before time.Time) error {
-	if err := r.sweepStrictly(ctx, c, before); err != nil {
-		return err
-	}
-	files := before
-	if grace := r.db.clock.now().Add(-fileGrace); grace.Before(files) {
-		files = grace
-	}
-	for more := true; more; {
-		err := r.drop(ctx, "history", func(t *tx) (int64, error) {
-			if _, err := t.exec(dropOldNotes, c.ID, before); err != nil {
-				return 0, err
-			}
-			facts, err := t.exec(dropOldFacts, c.ID, before, sweepRows)
-			if err != nil {
-				return 0, err
-			}
-			n, err := t.exec(dropOldFiles, append(keyArgs(c.Key), files, c.ID, sweepRows)...)
-			more = facts == sweepRows || n == sweepRows
-			return 0, err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -198,8 +198,11 @@ func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 				err = r.sweepKept(ctx, c, r.db.clock.now().AddDate(100, 0, 0))
 			case own.For > 0:
 				err = r.sweepKept(ctx, c, r.db.clock.now().Add(-own.For))
+				if err == nil && r.entries() > 0 {
+					err = r.sweepChat(ctx, c, r.db.clock.now().Add(-longAgo), true)
+				}
 			default:
-				err = r.sweepChat(ctx, c, before)
+				err = r.sweepChat(ctx, c, before, false)
 			}
 			last = c.ID
 		}
@@ -207,8 +210,8 @@ func (r *Retention) sweepHistory(ctx context.Context, before time.Time) error {
 	})
 }
 
-// sweepChat deletes the oldest entries of a chat, page by page, while they are over.
-func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.Time) error {
+// sweepChat deletes the oldest entries of a chat, page by page, while they are over: strictly, with their journals.
+func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.Time, strict bool) error {
 	chat, session := c.ID, c.Session
 	var crowded, recent place
 	for {
@@ -230,7 +233,7 @@ func (r *Retention) sweepChat(ctx context.Context, c corebot.Chat, before time.T
 		}
 		last, gone := oldest[n-1], int64(0)
 		err = r.drop(ctx, "history", func(t *tx) (_ int64, err error) {
-			gone, err = dropEntriesTx(t, c, place{}, last.place, false)
+			gone, err = dropEntriesTx(t, c, place{}, last.place, strict)
 			return gone, err
 		})
 		if err != nil || n < len(oldest) || gone == 0 {
