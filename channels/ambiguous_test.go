@@ -22,9 +22,9 @@ type asked struct {
 }
 
 func (a *asked) Delivered(_ context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
-	a.questions++
-	a.mu.Lock()
+	a.mu.Lock() // two chats can be asked about at once
 	defer a.mu.Unlock()
+	a.questions++
 	shown := slices.ContainsFunc(a.sent, func(m channels.Outbound) bool { return m.IdempotencyKey == o.IdempotencyKey })
 	return channels.Receipt{IDs: []string{"found"}, Reached: a.less}, shown && a.fails == nil, a.fails
 }

@@ -110,12 +110,28 @@ func (m *mox) start() {
 	for _, addr := range []string{m.imap, m.smtp, m.mx} {
 		awaitListener(m.t, addr, m.dir+".log")
 	}
-	m.flush()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) { // it takes commands later than mails
+		out, err := m.scheduled()
+		if err == nil {
+			return
+		}
+		if time.Since(began) > patience {
+			m.t.Fatalf("the server takes no commands: %v\n%s", err, out)
+		}
+	}
 }
 
 func (m *mox) flush() {
 	m.t.Helper()
-	m.run("-config", filepath.Join(m.dir, "mox.conf"), "queue", "schedule", "-now", "0s")
+	if out, err := m.scheduled(); err != nil {
+		m.t.Fatalf("mox queue schedule: %v\n%s", err, out)
+	}
+}
+
+// scheduled has all that waits in the queue be delivered now.
+func (m *mox) scheduled() ([]byte, error) {
+	return exec.CommandContext(m.t.Context(), "mox", "-config", filepath.Join(m.dir, "mox.conf"),
+		"queue", "schedule", "-now", "0s").CombinedOutput()
 }
 
 // stop kills the server, as a crash does.

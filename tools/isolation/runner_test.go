@@ -382,7 +382,10 @@ func runAs(t *testing.T, id uint32, args ...string) {
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	binary := filepath.Join(dir, "tests")
-	must(t, copyFile(self(t), binary))
+	syscall.ForkLock.RLock() // a program that a test beside this one forks now would hold the file open for writing
+	err = copyFile(self(t), binary)
+	syscall.ForkLock.RUnlock()
+	must(t, err)
 	must(t, errors.Join(os.Chmod(binary, 0o755), os.Chown(dir, int(id), int(id)), os.Chown(binary, int(id), int(id))))
 	c := exec.Command(binary, args...)
 	c.Dir, c.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
