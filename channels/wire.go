@@ -187,12 +187,26 @@ func (w *Wire) Open(ctx context.Context, what string, r *http.Request) (io.ReadC
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
-		return time.Duration(min(seconds, maxAsked.Seconds()) * float64(time.Second))
+		return Asked(seconds)
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return min(max(time.Until(at), 0), maxAsked)
 	}
 	return 0
+}
+
+// Asked is the wait that a platform asks for in seconds, of at most a day. Zero: it asks for none.
+func Asked(seconds float64) time.Duration {
+	if !(seconds > 0) {
+		return 0
+	}
+	return max(time.Duration(min(seconds, maxAsked.Seconds())*float64(time.Second)), time.Millisecond)
+}
+
+// Unread is the error of an answer that says that the request was carried out, and whose rest cannot be read.
+func (w *Wire) Unread(what string, err error) error {
+	return &corebot.Failure{Err: fmt.Errorf("%w: %s has carried out %s, and the rest of its answer cannot be read: %w",
+		ErrMayBeShown, w.Platform, what, err)}
 }
 
 // Strange is the error of an answer that is not the platform's: of a proxy, or of something else at the address.

@@ -317,18 +317,13 @@ func (c *client) limited(what string, a channels.Answered, after float64, global
 	}}
 }
 
-// maxWait bounds what the platform can ask to wait for. Bans last an hour.
-const maxWait = 24 * time.Hour
-
+// seconds is a wait that the platform asks for. Bans last an hour.
 func seconds(s string) time.Duration {
 	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n > 0) {
+	if err != nil {
 		return 0
 	}
-	if n > maxWait.Seconds() {
-		return maxWait
-	}
-	return max(time.Duration(n*float64(time.Second)), time.Millisecond)
+	return channels.Asked(n)
 }
 
 // lenient reads JSON of which single fields can have another type than expected: these stay empty.

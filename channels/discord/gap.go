@@ -131,7 +131,8 @@ func (r *receiver) news(ctx context.Context, after string) (all []gap, err error
 
 // guilds are the servers that the bot is in and listens to.
 func (r *receiver) guilds(ctx context.Context) (all []string, err error) {
-	for after := "0"; len(all) < mostGuilds; {
+	for after, last := "0", ""; len(all) < mostGuilds && after != last; { // a list that does not move on has no end
+		last = after
 		found, err := call[[]spot](ctx, &r.client, get("users", "@me", "guilds").with("after", after).
 			with("limit", strconv.Itoa(pageGuilds)))
 		if err != nil {

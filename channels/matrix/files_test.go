@@ -81,6 +81,7 @@ func TestAFileIsFetchedFromTheOwnHomeserverByEitherPath(t *testing.T) {
 func TestAnAddressThatIsNoneOfMatrixIsNotAsked(t *testing.T) {
 	for _, address := range []string{
 		"http://169.254.169.254/x", "mxc://a", "mxc:///abc", "mxc://a/b/c", "mxc://a/..?x", "", "file:///etc/passwd",
+		"mxc://../..", "mxc://a/..", "mxc://./x",
 	} {
 		if in := sent(t, "/x/", address); len(in.Files) > 0 || len(in.Parts) != 1 {
 			t.Errorf("%s: %+v", address, in)

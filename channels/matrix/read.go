@@ -173,7 +173,11 @@ func (r *reading) message(ctx context.Context) (means bool, err error) {
 func mediaOf(address string) (server, id string, ok bool) {
 	rest, is := strings.CutPrefix(address, "mxc://")
 	server, id, ok = strings.Cut(rest, "/")
-	return server, id, is && ok && server != "" && id != "" && len(rest) <= maxName && !strings.ContainsAny(id, "/?#")
+	is = is && ok && server != "" && id != "" && len(rest) <= maxName && !strings.ContainsAny(id, "/?#")
+	for _, name := range []string{server, id} { // a step in the path of the request
+		is = is && name != "." && name != ".."
+	}
+	return server, id, is
 }
 
 // parts are the content of a message: its text, and what stands beside it.

@@ -440,6 +440,15 @@ func FuzzSync(f *testing.F) {
 
 // fuzzed runs a channel whose second sync is answered so, until the third.
 func fuzzed(t *testing.T, s *matrixtest.Server, c channels.Channel, d *channeltest.Door, sync string) {
+	t.Helper()
+	fuzzedWith(t, s, c, d, sync, nil)
+}
+
+// fuzzedWith is fuzzed with answers to other requests, by their names.
+func fuzzedWith(t *testing.T, s *matrixtest.Server, c channels.Channel, d *channeltest.Door, sync string,
+	answers map[string]string,
+) {
+	t.Helper()
 	syncs := 0
 	s.Faults(func(call matrixtest.Call) matrixtest.Fault {
 		switch call.Name {
@@ -453,6 +462,9 @@ func fuzzed(t *testing.T, s *matrixtest.Server, c channels.Channel, d *channelte
 				return matrixtest.Fault{Status: 200, Page: sync}
 			}
 			return matrixtest.Fault{Status: 500, Code: "M_UNKNOWN"}
+		}
+		if page, is := answers[call.Name]; is {
+			return matrixtest.Fault{Status: 200, Page: page}
 		}
 		return matrixtest.Fault{Status: 404, Code: "M_NOT_FOUND"}
 	})

@@ -111,9 +111,9 @@ func (c client) call(ctx context.Context, method string, given args, into any) e
 	err = json.Unmarshal(response.Body, &a)
 	switch {
 	case response.Status == http.StatusTooManyRequests:
-		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // without it the queue decides
+		seconds, _ := strconv.ParseFloat(response.Header.Get("Retry-After"), 64) // without it the queue decides
 		return &corebot.Failure{
-			Class: corebot.RateLimited, RetryAfter: time.Duration(min(max(seconds, 0), 86_400)) * time.Second,
+			Class: corebot.RateLimited, RetryAfter: channels.Asked(seconds),
 			Err: &refusal{method: method, code: "ratelimited"},
 		}
 	case err != nil || a.OK == nil:
@@ -123,7 +123,7 @@ func (c client) call(ctx context.Context, method string, given args, into any) e
 	}
 	if into != nil {
 		if err := json.Unmarshal(response.Body, into); err != nil {
-			return c.wire.Strange(method, response.Status, err)
+			return c.wire.Unread(method, err)
 		}
 	}
 	return nil

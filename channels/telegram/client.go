@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -130,7 +129,7 @@ func (c *client) ask(ctx context.Context, method string, r *http.Request, into a
 		return a.failure(method)
 	}
 	if err := json.Unmarshal(a.Result, into); err != nil {
-		return c.wire.Strange(method, response.Status, err)
+		return c.wire.Unread(method, err)
 	}
 	return nil
 }
@@ -166,7 +165,7 @@ func (a answer) failure(method string) error {
 		method: method, code: a.Code, description: runes.Head(a.Description, maxReason),
 		migrateTo: a.Parameters.MigrateTo,
 	}
-	after := time.Duration(a.Parameters.RetryAfter * float64(time.Second))
+	after := channels.Asked(a.Parameters.RetryAfter)
 	switch {
 	case a.Code == http.StatusTooManyRequests || after > 0:
 		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: after, Err: r}

@@ -3,6 +3,7 @@ package telegram
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -280,6 +281,10 @@ func FuzzUpdate(f *testing.F) {
 		`"edited_message":{"message_id":5,` + group + `,"caption":"x","photo":[{}],"caption_entities":[{"type":
 			"text_link","offset":0,"length":1,"url":"y"}]}`,
 		`"callback_query":{"id":"7","from":{"id":7},"data":"/x","message":{"message_id":4,"chat":{"id":7}}}`,
+		`"message":{"message_id":5,` + private + `,"document":{"file_id":"x","file_name":"../\u202egpj.exe",
+			"mime_type":"a\u0000/b","file_size":-1}}`,
+		`"message":{"message_id":5,` + private + `,"voice":{},"audio":{"file_name":"` +
+			strings.Repeat("ä", 200) + `"}}`,
 		`"message":{"message_id":-1,"date":-9223372036854775808,"chat":{"id":0},"sticker":{}}`,
 	} {
 		f.Add(`{"update_id":1,` + s + `}`)

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -186,8 +186,8 @@ func (m *mox) hand(from, raw string) error {
 }
 
 // shown reads the mails of a person, in the order in which the server has delivered them. A server that dies between
-// two steps of its own queue delivers one mail twice. Each mail that Corebot hands in has a time and a number of its
-// own, so two files with the same bytes are one mail.
+// two steps of its own queue delivers one mail twice, the second time some mails later. Each mail that Corebot hands in
+// has a time and a number of its own, so two files with the same bytes are one mail.
 func (m *mox) shown(chat int) (texts []string) {
 	m.t.Helper()
 	for began := time.Now(); ; time.Sleep(5 * time.Second) {
@@ -202,16 +202,17 @@ func (m *mox) shown(chat int) (texts []string) {
 	files := m.files(filepath.Join("accounts", "people", "msg"))
 	number := func(file string) int { n, _ := strconv.Atoi(filepath.Base(file)); return n }
 	slices.SortFunc(files, func(a, b string) int { return number(a) - number(b) })
-	var before []byte
+	seen := map[[sha256.Size]byte]bool{}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		if bytes.Equal(raw, before) {
+		if sum := sha256.Sum256(raw); seen[sum] {
 			continue
+		} else {
+			seen[sum] = true
 		}
-		before = raw
 		if strings.Contains(string(raw), fmt.Sprintf("\r\nTo: person%d@localhost\r\n", chat)) {
 			texts = append(texts, plainOf(m.t, raw))
 		}
