@@ -59,6 +59,29 @@ func request(tool string, role corebot.Role, target policy.Target) policy.Reques
 	}
 }
 
+// A child turn acts in the conversation of its parent, so it reads the skills of that conversation and of its account.
+func TestAChildTurnReadsTheSkillsOfItsConversationAlone(t *testing.T) {
+	p := newPolicy(t, policy.Options{})
+	child := corebot.Key{
+		Agent: here.Agent, Channel: corebot.JobChannel, Account: here.Channel + ":" + here.Account, Chat: here.Chat,
+		Thread: "7:",
+	}
+	if child.Acts() != here {
+		t.Fatalf("the child acts in %+v", child.Acts())
+	}
+	elsewhere := there
+	elsewhere.Channel += "2"
+	for of, rule := range map[corebot.Key]string{
+		here: "open", here.InChannel(): "open", there: "chat-skills", elsewhere.InChannel(): "chat-skills",
+	} {
+		r := request("fs.read", corebot.RoleNormal, reading(rootfs.ScopedSkills(of)+"/x/SKILL.md"))
+		r.Key = child
+		if got := p.Authorize(r); got.Rule != rule {
+			t.Errorf("a child turn of %s that reads the skills of %s meets %q, want %q", here, of, got.Rule, rule)
+		}
+	}
+}
+
 func TestEveryRuleForEveryRole(t *testing.T) {
 	plain := policy.Options{}
 	shell, sandbox := policy.Options{ShellEnabled: true}, policy.Options{ShellEnabled: true, Sandbox: true}

@@ -95,6 +95,8 @@ func TestTheNarrowestSkillOfANameCounts(t *testing.T) {
 	thread, beside, elsewhere := chat, chat, chat
 	thread.Thread, beside.Chat, elsewhere.Account = "7", "d", "home"
 	child := corebot.Key{Agent: "main", Channel: corebot.JobChannel, Account: "test:work", Chat: "c", Thread: "1:"}
+	childBeside, childElsewhere := child, child
+	childBeside.Chat, childElsewhere.Account = "d", "test:home"
 	b.skill(t, "tea", "of the agent")
 	b.skill(t, "milk", "of the agent")
 	b.scoped(chat.InChannel(), "tea", "description: of the account")
@@ -102,6 +104,7 @@ func TestTheNarrowestSkillOfANameCounts(t *testing.T) {
 	b.scoped(chat, "milk", "description: of the chat", "nonsense")
 	for k, want := range map[corebot.Key]string{
 		chat: "of the chat", thread: "of the chat", child: "of the chat", beside: "of the account",
+		childBeside: "of the account", childElsewhere: "of the agent",
 		elsewhere: "of the agent", {Agent: "main"}: "of the agent",
 	} {
 		skill, _, err := b.store.ReadFor(k, "tea")

@@ -130,3 +130,25 @@ func TestChatDirectoriesNeverCollideAlsoWhereCaseIsFolded(t *testing.T) {
 		seen[rootfs.Fold(dir)] = chat
 	}
 }
+
+// A child turn acts in the conversation of its parent: there it has the same skills. Those of two conversations never
+// have one directory.
+func TestAChildTurnHasTheSkillsOfItsConversation(t *testing.T) {
+	chat := corebot.Key{Agent: "main", Channel: "webhook", Account: "work", Chat: "room"}
+	thread, child, grandchild, other := chat, chat, chat, chat
+	thread.Thread = "7"
+	child.Channel, child.Account, child.Thread = corebot.JobChannel, "webhook:work", "1:"
+	grandchild.Channel, grandchild.Account, grandchild.Thread = corebot.JobChannel, "webhook:work", "2:7"
+	other.Chat = "other"
+	otherChild := child
+	otherChild.Chat = "other"
+	for _, k := range []corebot.Key{thread, child, grandchild} {
+		if got, want := rootfs.ScopedSkills(k), rootfs.ScopedSkills(chat); got != want {
+			t.Errorf("%s has the skills in %s, its conversation those in %s", k, got, want)
+		}
+	}
+	if rootfs.ScopedSkills(other) != rootfs.ScopedSkills(otherChild) ||
+		rootfs.ScopedSkills(other) == rootfs.ScopedSkills(chat) {
+		t.Error("another conversation and its child turn have the wrong skills")
+	}
+}

@@ -88,6 +88,12 @@ func (s *Stmt) reset() error {
 	return s.conn.check(rc)
 }
 
+// Steps is how many steps of SQLite's machine all runs of the statement took: what it has cost, whatever else the
+// processor did.
+func (s *Stmt) Steps() int64 {
+	return int64(sqlite3.Xsqlite3_stmt_status(s.conn.tls, s.handle, sqlite3.SQLITE_STMTSTATUS_VM_STEP, 0))
+}
+
 // Close finalizes the statement.
 func (s *Stmt) Close() error {
 	err := s.conn.check(sqlite3.Xsqlite3_finalize(s.conn.tls, s.handle))
