@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -243,7 +244,28 @@ func (m *mailbox) having(folder string, what imap.SearchCriteria) ([]imap.UID, e
 	if err != nil {
 		return nil, fmt.Errorf("search the folder %q: %w", folder, err)
 	}
-	return found.AllUIDs(), nil
+	return uidsOf(found, 0, mostFound), nil
+}
+
+// mostFound is how many mails of a search count.
+const mostFound = 10_000
+
+// uidsOf are the first numbers of a search that are above one, in order. A server can name ranges of billions of mails,
+// and mails without a number.
+func uidsOf(found *imap.SearchData, above imap.UID, most int) (uids []imap.UID) {
+	set, _ := found.All.(imap.UIDSet) // a server that found nothing can send none
+	ranges := slices.Clone(set)
+	slices.SortFunc(ranges, func(a, b imap.UIDRange) int { return cmp.Compare(a.Start, b.Start) })
+	for _, r := range ranges {
+		if r.Start == 0 || r.Stop == 0 {
+			continue
+		}
+		above = max(above, r.Start-1) // ranges can overlap
+		for ; above < r.Stop && len(uids) < most; above++ {
+			uids = append(uids, above+1)
+		}
+	}
+	return uids
 }
 
 // subjectFor is the subject of the mail that a send answers, or of its conversation: what comes later, such as a

@@ -1,6 +1,10 @@
 package mail
 
-import "time"
+import (
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+)
 
 // A copy that never comes costs the tests this long, once for each mail that is looked for.
 func init() { arrives, firstWait = 1500*time.Millisecond, 10*time.Millisecond }
@@ -21,4 +25,15 @@ func Patience(d, long time.Duration) (back func()) {
 	was, wasLong := patience, longPatience
 	patience, longPatience = d, long
 	return func() { patience, longPatience = was, wasLong }
+}
+
+// CheckPlace says whether a stored place can be read.
+func CheckPlace(s string) error {
+	_, err := parsePlace(s)
+	return err
+}
+
+// UIDsOf are the first numbers of a search that are above one.
+func UIDsOf(found imap.UIDSet, above imap.UID, most int) []imap.UID {
+	return uidsOf(&imap.SearchData{All: found}, above, most)
 }

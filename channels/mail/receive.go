@@ -169,6 +169,9 @@ func (c *Channel) takeAll(ctx context.Context, m *mailbox, door channels.Door, a
 
 // newer are the numbers behind one, in order. A server gives the last mail for a range that begins behind all mails.
 func (m *mailbox) newer(than imap.UID) (uids []imap.UID, err error) {
+	if than == math.MaxUint32 {
+		return nil, nil
+	}
 	var above imap.UIDSet
 	above.AddRange(than+1, 0)
 	err = m.within(slack, func() error {
@@ -177,12 +180,10 @@ func (m *mailbox) newer(than imap.UID) (uids []imap.UID, err error) {
 		}
 		found, err := m.UIDSearch(&imap.SearchCriteria{UID: []imap.UIDSet{above}}, nil).Wait()
 		if err == nil {
-			uids = found.AllUIDs()
+			uids = uidsOf(found, than, mostFound)
 		}
 		return err
 	})
-	uids = slices.DeleteFunc(uids, func(uid imap.UID) bool { return uid <= than })
-	slices.Sort(uids)
 	return uids, err
 }
 
