@@ -23,6 +23,7 @@ type teller struct {
 	lose  func(o channels.Outbound) bool // the answer to a send
 	mute  bool                           // it answers no question
 	alike bool                           // it knows messages by their texts only
+	late  int                            // how often it says that it does not show what it shows
 	asked int
 
 	locked sync.Mutex
@@ -59,7 +60,7 @@ func (p *teller) Delivered(_ context.Context, o channels.Outbound) (channels.Rec
 	if p.alike {
 		i = slices.Index(p.shown, o.Text())
 	}
-	if i < 0 || slices.Contains(o.Shown, p.ids[i]) {
+	if i < 0 || slices.Contains(o.Shown, p.ids[i]) || p.asked <= p.late {
 		return channels.Receipt{}, false, nil
 	}
 	id = p.ids[i]
@@ -108,6 +109,7 @@ func TestAnEllipsisOfAKilledProcessIsFoundAgain(t *testing.T) {
 					p.ids, p.by = []string{"id0"}, map[string]string{key: "id0"}
 				}
 				second := streamBy(t, dir, p.editor, p)
+				pass(time.Minute) // the ellipsis is not new any more
 				second.say(t, corebot.KindReply, "r1", "m1", "the answer")
 				second.shows(t, "the answer")
 				second.kept(t, 0)
@@ -163,6 +165,55 @@ func TestADraftThatLooksLikeItsAnswerIsNotTakenForIt(t *testing.T) {
 		s.turn(live.TurnEnded, "answered")
 		s.say(t, corebot.KindReply, "r1", "m1", "abc")
 		pass(time.Minute)
+		s.shows(t, "abc")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// A server that was started anew can know its newest messages only after a while.
+func TestAnEllipsisThatThePlatformKnowsLateIsTakenBackBehindTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, lose: lostEllipsis, late: 1}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b")
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "ab")
+		s.shows(t, "ab")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// stubborn fails to take messages back so often.
+type stubborn struct {
+	*editor
+	fails int
+}
+
+func (p *stubborn) Erase(ctx context.Context, k corebot.Key, id string) error {
+	if p.fails--; p.fails >= 0 {
+		return fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
+	}
+	return p.editor.Erase(ctx, k, id)
+}
+
+// The next message can be far: half an answer would stand above the whole one until then.
+func TestADraftThatCannotBeTakenBackIsTakenBackBehindTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &stubborn{&editor{platform: &platform{}, every: time.Second}, 1}
+		p.editor.fails = func(n int) error {
+			if n == 2 {
+				return fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
+			}
+			return nil
+		}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abc")
 		s.shows(t, "abc")
 		s.kept(t, 0)
 		s.stop()

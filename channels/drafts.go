@@ -62,6 +62,8 @@ const (
 
 	draftBytes = 64 << 10 // of an answer: no platform shows more in one message
 	mostDrafts = 64       // that grow at once; further answers are shown when they are done
+	// For so long a platform can say that it shows no ellipsis, and show it a moment later.
+	draftSettles = 30 * time.Second
 	// A chat that was refused edits for their rate sees no drafts for a while.
 	draftRest = 5 * time.Minute
 )
@@ -195,7 +197,9 @@ func ellipsis(d corebot.Draft) Outbound {
 	return o
 }
 
-// find asks the platform for the ellipsis of a draft whose send was cut off. An error leaves the draft as it is.
+// find asks the platform for the ellipsis of a draft whose send was cut off. An error leaves the draft as it is. A
+// server that was started anew can know its newest messages only after a while. So the word that there is no ellipsis
+// counts when the ellipsis is not new.
 func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	if d.Shown != "" || d.none() {
 		return nil
@@ -210,6 +214,8 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	switch r, shown, err := asked.Delivered(ctx, ellipsis(d.Draft)); {
 	case err != nil && !errors.Is(err, ErrMayBeShown):
 		return fmt.Errorf("ask whether a draft was begun: %w", err)
+	case err == nil && !shown && isNew(d.Began):
+		return errors.New("the platform does not show yet whether a draft was begun")
 	case err != nil || !shown || len(r.IDs) == 0:
 		x.forget(ctx, d)
 		return nil
@@ -222,6 +228,12 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 		d.Draft = found
 		return nil
 	}
+}
+
+// isNew says whether an ellipsis can still come. One that was sent later than now is of a clock that was set back.
+func isNew(began time.Time) bool {
+	age := time.Since(began)
+	return age >= 0 && age < draftSettles
 }
 
 // erase takes a draft back whose answer does not come in its place. It is locked.
@@ -315,19 +327,26 @@ func (x *drafts) left(ctx context.Context, k corebot.Key, gone bool) {
 	}
 }
 
-// settled forgets the draft whose place a message has taken.
-func (x *drafts) settled(ctx context.Context, m corebot.Message) {
+// settled forgets the draft whose place a message has taken. A draft that could not be taken back before the message
+// was sent is taken back now: the platform is in reach again, and the next message can be far.
+func (x *drafts) settled(ctx context.Context, c Channel, m corebot.Message) {
 	x.mu.Lock()
 	_, is := x.open[m.Key]
 	x.mu.Unlock()
 	if !is {
 		return
 	}
-	if d, err := x.of(ctx, m.Key); err == nil {
-		defer x.release(d)
-		if d.Reply == m.ID {
-			x.forget(ctx, d)
-		}
+	d, err := x.of(ctx, m.Key)
+	if err != nil {
+		return
+	}
+	defer x.release(d)
+	e, edits := c.(Editor)
+	switch left := d.unsure || d.Shown == "" && !d.none(); {
+	case d.Reply == m.ID:
+		x.forget(ctx, d)
+	case d.Reply == "" && left && edits && x.find(ctx, c, d) == nil:
+		x.erase(ctx, e, d)
 	}
 }
 

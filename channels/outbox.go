@@ -255,7 +255,7 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 	}
 	r.doubts.settled(d, outcome)
 	if r.drafts.store != nil && outcome.Verb == corebot.Done {
-		r.drafts.settled(context.WithoutCancel(ctx), d.Message)
+		r.drafts.settled(context.WithoutCancel(ctx), r.channelOf(d), d.Message)
 	}
 	if e, edits := r.channelOf(d).(Editor); edits && r.drafts.store != nil && outcome.Verb == corebot.Dead &&
 		outcome.Reason != ReasonAmbiguous && len(d.Journal) == 0 { // nothing of it is shown, as far as is known
