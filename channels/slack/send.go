@@ -86,7 +86,7 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		if len(p.spans) == 0 { // nothing is left but white space
 			return p.receipt(o, ""), nil
 		}
-		ts, err := c.show(ctx, o, p, p.to == len(whole))
+		ts, err := c.show(ctx, o, p, p.to == len(whole), "")
 		if limit > minText && refusedFor(err, "msg_too_long", "msg_blocks_too_long") {
 			continue
 		}
@@ -155,20 +155,28 @@ func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.P
 	return channels.Receipt{IDs: []string{at.ID}}, nil
 }
 
-// show posts a piece. One whose markup or buttons Slack refuses goes as plain text.
-func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, last bool) (string, error) {
-	ask := args{
+// show posts a piece, or has it take the place of a message. One whose markup or buttons Slack refuses goes as plain
+// text.
+func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, last bool, place string) (string, error) {
+	method, ask := "chat.postMessage", args{
 		"channel": o.Key.Chat, "unfurl_links": "false", "unfurl_media": "false", "parse": "none",
 		"metadata": map[string]any{"event_type": eventType, "event_payload": map[string]string{"key": p.key}},
 	}
-	if o.Key.Thread != "" {
+	if place != "" {
+		method, ask = "chat.update", args{"channel": o.Key.Chat, "ts": place, "parse": "none"}
+	} else if o.Key.Thread != "" {
 		ask["thread_ts"] = o.Key.Thread
 	}
+	looks := func(text, mrkdwn string) {
+		if ask["text"] = text; place == "" { // an edit keeps what the message was sent with
+			ask["mrkdwn"] = mrkdwn
+		}
+	}
 	plain := escape(markup.Text(p.spans))
-	ask["text"], ask["mrkdwn"] = plain, "false"
+	looks(plain, "false")
 	rich := o.Kind == corebot.KindReply
 	if rich {
-		ask["text"], ask["mrkdwn"] = write(p.spans), "true"
+		looks(write(p.spans), "true")
 	}
 	if last && len(o.Buttons) > 0 {
 		if all := blocks(p.spans, rich, o.Buttons); all != nil {
@@ -178,12 +186,12 @@ func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, last b
 	var sent struct {
 		TS string `json:"ts"`
 	}
-	err := c.bot.call(ctx, "chat.postMessage", ask, &sent)
+	err := c.bot.call(ctx, method, ask, &sent)
 	if refusedFor(err, "invalid_blocks", "invalid_blocks_format", "markdown_text_conflict", "invalid_arguments") {
 		c.site.Log.Warn().Err(err).Msg("Slack refuses the looks of a piece, which is sent as plain text")
-		ask["text"], ask["mrkdwn"] = plain, "false"
+		looks(plain, "false")
 		delete(ask, "blocks")
-		err = c.bot.call(ctx, "chat.postMessage", ask, &sent)
+		err = c.bot.call(ctx, method, ask, &sent)
 	}
 	return sent.TS, err
 }

@@ -20,6 +20,8 @@ type Settings struct {
 	Token    string `mapstructure:"token" secret:"yes" doc:"the token of the bot user, xoxb-…"`
 	AppToken string `mapstructure:"app_token" secret:"yes" doc:"the token of the app for socket mode, xapp-…"`
 	APIURL   string `mapstructure:"api_url" doc:"where the Web API is: Slack's own, or a server of yours"`
+
+	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow; the time between edits"`
 }
 
 const standardURL = "https://slack.com/api"
@@ -71,6 +73,7 @@ type Channel struct {
 	bot, app client
 	local    bool // the API is on this machine
 	site     channels.Site
+	stream   time.Duration
 	pings    time.Duration // between two of them
 	patience time.Duration // how long a pong can take
 
@@ -82,10 +85,12 @@ type Channel struct {
 }
 
 var (
-	_ channels.Periodic   = (*Channel)(nil)
-	_ channels.Checker    = (*Channel)(nil)
-	_ channels.Buttons    = (*Channel)(nil)
-	_ channels.Reconciler = (*Channel)(nil)
+	_ channels.Periodic      = (*Channel)(nil)
+	_ channels.Checker       = (*Channel)(nil)
+	_ channels.Buttons       = (*Channel)(nil)
+	_ channels.Reconciler    = (*Channel)(nil)
+	_ channels.Editor        = (*Channel)(nil)
+	_ channels.EditsTogether = (*Channel)(nil)
 )
 
 // New makes the channel of an account. It connects to nothing.
@@ -105,7 +110,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	return &Channel{
 		bot: open(s.Token, "token"), app: open(s.AppToken, "app_token"),
 		local: channels.Loopback(u.Hostname()), site: site,
-		pings: pingEvery, patience: slack,
+		stream: s.Stream, pings: pingEvery, patience: slack,
 	}, nil
 }
 

@@ -24,7 +24,7 @@ var networks = []network{
 	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
 	{name: "discord", kind: "discord", history: true, streams: true, open: openDiscord},
 	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
-	{name: "slack", kind: "slack", history: true, open: openSlack},
+	{name: "slack", kind: "slack", history: true, streams: true, open: openSlack},
 	{name: "irc", kind: "irc", forgets: true, open: openIRC},
 	{name: "mail", kind: "mail", history: true, open: openMail},
 	{name: "exim", kind: "mail", history: true, open: openPostOffice},
@@ -261,7 +261,7 @@ func openSlack(t *testing.T, chats int) networkPlatform {
 	}
 	sends := 0
 	p.Faults(func(c slacktest.Call) slacktest.Fault {
-		if c.Method != "chat.postMessage" {
+		if !strings.HasPrefix(c.Method, "chat.") {
 			return slacktest.Fault{}
 		}
 		switch sends++; {
@@ -277,8 +277,8 @@ func openSlack(t *testing.T, chats int) networkPlatform {
 }
 
 func (p *slackPlatform) settings() string {
-	return fmt.Sprintf("{token: %q, app_token: %q, api_url: %q, access: open}", slacktest.Token, slacktest.AppToken,
-		p.URL())
+	return fmt.Sprintf("{token: %q, app_token: %q, api_url: %q, access: open, stream: 10ms}", slacktest.Token,
+		slacktest.AppToken, p.URL())
 }
 
 func (p *slackPlatform) say(chat int, text string) {
@@ -296,7 +296,7 @@ func (p *slackPlatform) away(meanwhile func()) {
 }
 
 func (p *slackPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
-func (p *slackPlatform) complaints() []string     { return p.Complaints() }
+func (p *slackPlatform) complaints() []string     { return append(p.Complaints(), grown(p.Edited())...) }
 
 // discordPlatform forgets every session while it is out of reach: then only its history has what was said.
 type discordPlatform struct {

@@ -39,6 +39,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	w.Header().Set("Date", time.Now().Add(-s.behind).UTC().Format(http.TimeFormat))
 	call := Call{method, r.Form.Get("channel"), r.Form.Get("text")}
+	if method == "chat.update" {
+		s.edited = append(s.edited, call.Text)
+	}
 	var f Fault
 	if s.faults != nil {
 		f = s.faults(call)
@@ -119,6 +122,10 @@ func (s *Server) answer(method string, r *http.Request) map[string]any {
 		return s.history(method == "conversations.replies", r)
 	case "chat.postMessage":
 		return s.post(r)
+	case "chat.update":
+		return s.update(r)
+	case "chat.delete":
+		return s.remove(r)
 	case "files.getUploadURLExternal":
 		return s.expect(r)
 	case "files.completeUploadExternal":
@@ -283,9 +290,7 @@ func (s *Server) post(r *http.Request) map[string]any {
 	case r.Form.Get("unfurl_links") != "false" || r.Form.Get("unfurl_media") != "false":
 		s.complain("addresses of the text would be opened")
 	}
-	if rest := angles.ReplaceAllString(text, ""); strings.ContainsAny(strings.ReplaceAll(rest, "\n> ", ""), "<") {
-		s.complain("a text with something of Slack's own: %.200q", rest)
-	}
+	s.checkText(text)
 	if thread != "" && !slices.ContainsFunc(room, func(m *Message) bool { return m.TS == thread }) {
 		return refused("thread_not_found")
 	}

@@ -14,6 +14,14 @@ const bot = `const { App } = require('@slack/bolt');
 const quiet = {unfurl_links: false, unfurl_media: false};
 const app = new App({token: process.env.TOKEN, appToken: process.env.APP_TOKEN, socketMode: true,
   clientOptions: {slackApiUrl: process.env.API}});
+app.message('grow', async ({message, client}) => { const channel = message.channel;
+  const {ts} = await client.chat.postMessage({channel, text: '…', ...quiet});
+  for (let n = 1; n <= 3; n++) await client.chat.update({channel, ts, text: 'x'.repeat(n)});
+  await client.chat.update({channel, ts, text: 'grown'});
+  const gone = await client.chat.postMessage({channel, text: 'to be deleted', ...quiet});
+  await client.chat.delete({channel, ts: gone.ts});
+  await client.chat.update({channel, ts: gone.ts, text: 'late'}).catch(e =>
+    client.chat.postMessage({channel, text: 'refused ' + e.data.error, ...quiet})); });
 app.message(async ({message, say}) => { if (!message.bot_id) await say({text: 'echo ' + message.text, ...quiet}); });
 app.message('file', async ({message, client}) => { await client.files.uploadV2({channel_id: message.channel,
   file: Buffer.from('text'), filename: 'a.txt', title: 'A', blocks: [{type: 'section', block_id: 'b',
@@ -66,6 +74,13 @@ func TestSlacksOwnLibraryTakesTheServerForSlack(t *testing.T) {
 	shows("the file")
 	if got := s.Uploads(Direct); !slices.Equal(got, []string{"a.txt: text"}) {
 		t.Errorf("the files are %q", got)
+	}
+	s.Say(Said{Text: "grow"})
+	shows("refused message_not_found")
+	i := slices.IndexFunc(s.Shown(Direct), func(m Message) bool { return m.Text == "grown" })
+	if i < 0 || !slices.Equal(s.Shown(Direct)[i].Edits, []string{"…", "x", "xx", "xxx"}) ||
+		slices.Contains(s.Texts(Direct), "to be deleted") {
+		t.Errorf("the chat shows %+v", s.Shown(Direct))
 	}
 	s.Disconnect("refresh_requested")
 	until("the bot leaves", func() bool { return !s.Connected() })

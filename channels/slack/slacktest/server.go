@@ -46,6 +46,7 @@ type Message struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	Edited   *edit           `json:"edited,omitempty"`
 	Plain    bool            `json:"-"` // mrkdwn is off
+	Edits    []string        `json:"-"` // the texts that it had before
 	Upload   *Upload         `json:"-"`
 }
 
@@ -87,6 +88,7 @@ type Server struct {
 	twice      bool
 	revoked    bool
 	acked      int
+	edited     []string
 }
 
 // New starts a workspace with Ann, her private chat with the app, and a channel.
@@ -240,10 +242,7 @@ func (s *Server) Edit(channel, ts, text string) string {
 		if m.TS == ts {
 			old := *m
 			m.Text, m.Edited = text, &edit{m.User, s.stamp()}
-			s.deliver("events_api", s.callback(map[string]any{
-				"type": "message", "subtype": "message_changed", "hidden": true, "channel": channel, "message": m,
-				"previous_message": old, "ts": m.Edited.TS,
-			}, nil))
+			s.changed(channel, m, old)
 			return m.Edited.TS
 		}
 	}
@@ -253,13 +252,9 @@ func (s *Server) Edit(channel, ts, text string) string {
 func (s *Server) Delete(channel, ts string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, m := range s.rooms[channel] {
+	for _, m := range s.rooms[channel] {
 		if m.TS == ts {
-			s.rooms[channel] = slices.Delete(s.rooms[channel], i, i+1)
-			s.deliver("events_api", s.callback(map[string]any{
-				"type": "message", "subtype": "message_deleted", "hidden": true, "channel": channel, "deleted_ts": ts,
-				"previous_message": m, "ts": s.stamp(),
-			}, nil))
+			s.drop(channel, m)
 			return
 		}
 	}
