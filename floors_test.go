@@ -26,7 +26,8 @@ var floors = map[string]int{
 	"tools/builtin": 3, "tools/isolation": 3, "mcp": 3, "mcp/*": 3, "channels/*": 3, "agent/llm/*": 3,
 	"scheduler/*": 3, "internal/console": 3,
 
-	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
+	"agent/llm/exchange": 2, "channels/cli/markdown": 2, "channels/matrix/sealed": 2,
+	"storage": 2, "bus": 2, "router": 2, "agent": 2, "tools": 2,
 	"channels": 2, "channels/markup": 2, "scheduler": 2, "agent/skills/pack": 2, "internal/httpapi": 2,
 
 	"policy": 1, "observability": 1, "observability/slo": 1, "observability/otlp": 1,
@@ -60,7 +61,9 @@ func floorOf(pkg string) (int, bool) {
 
 // owners are the packages that alone may import a library.
 var owners = map[string][]string{
-	"modernc.org/sqlite":                           {"storage", "storage/engine"},
+	"modernc.org/sqlite":                           {"storage", "storage/engine", "channels/matrix/sealed"},
+	"maunium.net/go/mautrix":                       {"channels/matrix/sealed"},
+	"go.mau.fi/util":                               {"channels/matrix/sealed"},
 	"modernc.org/libc":                             {"storage/engine"},
 	"github.com/pressly/goose":                     {"storage"},
 	"github.com/spf13/viper":                       {"internal/config"},

@@ -68,6 +68,7 @@ type Site struct {
 	Account
 	Log   zerolog.Logger // names the account in every line
 	Files FileOpener     // what is sent there
+	Dir   string         // of the home: an account can keep files of its own there; empty: it cannot
 }
 
 // Open opens a file that is sent. A content that is not kept any more, or has more bytes than the platform takes, is a

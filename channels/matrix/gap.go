@@ -28,6 +28,7 @@ func (c *Channel) page(ctx context.Context, room, direction, from, to string) (p
 		"types": []string{
 			typeMessage,
 			typeEncrypted,
+			typeEncryption,
 			typeRedaction,
 			typeSticker,
 			typeMember,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/matrix/sealed"
 )
 
 // Settings are what an account needs, under channels.matrix.ACCOUNT.
@@ -75,6 +76,7 @@ func Network() channels.Network {
 // Channel is one account.
 type Channel struct {
 	client client
+	keeper *sealed.Keeper // of the keys of encrypted rooms; nil: they cannot be read
 	poll   time.Duration
 	site   channels.Site
 	hourly channels.Hourly
@@ -101,7 +103,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 			base: strings.TrimRight(s.Homeserver, "/") + apiPath, token: s.Token,
 			wire: channels.NewWire("the homeserver", "channels.matrix.ACCOUNT.homeserver", s.Token),
 		},
-		poll: s.Poll, site: site, hourly: channels.Hourly{Most: s.Hourly},
+		keeper: keeperOf(s, site), poll: s.Poll, site: site, hourly: channels.Hourly{Most: s.Hourly},
 	}, nil
 }
 
@@ -117,13 +119,14 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "known as " + me.id, nil
+	return "known as " + me.id + "; " + c.canRead(), nil
 }
 
 // self is who the token stands for.
 type self struct {
-	id   string
-	name string // for people; empty: none
+	id     string
+	name   string // for people; empty: none
+	device string // empty: the homeserver does not say
 }
 
 // me asks the homeserver who the account is, once.
@@ -136,7 +139,8 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
 	who, err := call[struct {
-		ID string `json:"user_id"`
+		ID     string `json:"user_id"`
+		Device string `json:"device_id"`
 	}](ctx, &c.client, get("account", "whoami"))
 	if err != nil {
 		return self{}, fmt.Errorf("ask the homeserver who the account is: %w", err)
@@ -150,6 +154,6 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 	if refused := (*refusal)(nil); err != nil && !errors.As(err, &refused) { // without a profile there is no name
 		return self{}, fmt.Errorf("ask the homeserver for the name of the account: %w", err)
 	}
-	c.user = self{id: who.ID, name: strings.TrimSpace(profile.Name)}
+	c.user = self{id: who.ID, name: strings.TrimSpace(profile.Name), device: who.Device}
 	return c.user, nil
 }

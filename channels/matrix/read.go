@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,12 +49,19 @@ func (c *Channel) read(ctx context.Context, me self, room string, events []event
 			c.changed(room)
 			names[of] = m.Name
 		}
-		r := reading{c: c, me: me, event: e, content: contentOf(e.Content)}
-		note(c, &c.rooms.threads, e.ID, r.content.Relates.thread())
+		note(c, &c.rooms.threads, e.ID, contentOf(e.Content).Relates.thread())
 		if e.Sender == me.id {
 			note(c, &c.rooms.own, e.ID, true)
 			continue
 		}
+		e, tell, means, err := c.unseal(ctx, room, e, names[e.Sender])
+		if err != nil {
+			return nil, err
+		}
+		if !means {
+			continue
+		}
+		r := reading{c: c, me: me, event: e, content: contentOf(e.Content), tell: tell}
 		r.in = channels.Incoming{ID: e.ID, Chat: room, SenderID: e.Sender, SenderName: shortName(names[e.Sender])}
 		if r.in.SenderName == "" {
 			r.in.SenderName = shortName(e.Sender)
@@ -61,8 +69,7 @@ func (c *Channel) read(ctx context.Context, me self, room string, events []event
 		if at := time.UnixMilli(int64(e.Sent)); e.Sent > 0 && e.Sent < 1e14 && at.Year() < 9999 {
 			r.in.Envelope.SentAt = at
 		}
-		means, err := r.read(ctx)
-		if err != nil {
+		if means, err = r.read(ctx); err != nil {
 			return nil, err
 		}
 		if means {
@@ -78,6 +85,7 @@ type reading struct {
 	me      self
 	event   event
 	content content
+	tell    string // instead of what it says
 	in      channels.Incoming
 }
 
@@ -98,8 +106,8 @@ func (r *reading) read(ctx context.Context) (means bool, err error) {
 	if r.in.Envelope.Group, err = r.c.isGroup(ctx, r.in.Chat); err != nil {
 		return false, err
 	}
-	if e.Type == typeEncrypted {
-		r.in.Tell = tellEncrypted
+	if e.Type == typeEncrypted || r.tell != "" {
+		r.in.Tell = cmp.Or(r.tell, tellEncrypted)
 		return true, nil
 	}
 	r.in.Thread = r.content.Relates.thread()

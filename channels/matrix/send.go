@@ -132,13 +132,11 @@ func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, relate
 	if relates != nil {
 		p.event["m.relates_to"] = relates
 	}
-	sent, err := call[struct {
-		ID string `json:"event_id"`
-	}](ctx, &c.client, put(p.event, "rooms", o.Key.Chat, "send", typeMessage, p.key))
+	id, err := c.sendEvent(ctx, o.Key.Chat, p.key, p.event)
 	if err != nil {
 		return channels.Receipt{}, err
 	}
-	return p.receipt(o, sent.ID), nil
+	return p.receipt(o, id), nil
 }
 
 // FilesApart implements [channels.FilesApart].
@@ -160,6 +158,11 @@ func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.P
 		return channels.Receipt{}, err
 	}
 	defer f.Close() //nolint:errcheck // only read
+	if secret, err := c.isSecret(ctx, o.Key.Chat); err != nil {
+		return channels.Receipt{}, err
+	} else if secret {
+		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: errSecretFile}
+	}
 	name := cmp.Or(p.Name, "file")
 	address, err := c.client.upload(ctx, name, p.MediaType, f, size)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 
 // answer is what the homeserver says to a sync.
 type answer struct {
-	Next  string `json:"next_batch"`
+	Next string `json:"next_batch"`
+	keys
 	Rooms struct {
 		Join   map[string]json.RawMessage `json:"join"`
 		Invite map[string]json.RawMessage `json:"invite"`
@@ -45,7 +46,9 @@ const (
 
 // filter asks for events that mean something, and for the names of those who speak.
 func filter(timeline int) string {
-	types := []string{typeMessage, typeEncrypted, typeRedaction, typeSticker, typeMember, typeTombstone}
+	types := []string{
+		typeMessage, typeEncrypted, typeEncryption, typeRedaction, typeSticker, typeMember, typeTombstone,
+	}
 	none := map[string]any{"not_types": []string{"*"}}
 	text, _ := json.Marshal(map[string]any{ // texts and numbers: cannot fail
 		"presence": none, "account_data": none,
@@ -102,6 +105,9 @@ func (c *Channel) receive(ctx context.Context, door channels.Door, joins *joiner
 		return err
 	}
 	door.Alive()
+	if err := c.openKeys(ctx, me); err != nil {
+		return err
+	}
 	cursor, err := door.Cursor(ctx)
 	if err != nil {
 		return err
@@ -129,7 +135,13 @@ func (c *Channel) receive(ctx context.Context, door channels.Door, joins *joiner
 		door.Alive()
 		most = timelineMost
 		joins.follow(ctx, door, me, a.Rooms.Invite)
+		if err := c.takeKeys(ctx, a); err != nil {
+			return err
+		}
 		if at, err = c.take(ctx, door, me, at, a); err != nil {
+			return err
+		}
+		if at, err = c.late(ctx, door, me, at); err != nil {
 			return err
 		}
 	}

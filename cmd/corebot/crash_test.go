@@ -227,6 +227,9 @@ func realProgram(t *testing.T) string {
 	return path
 }
 
+// programTags are the tags with which the program is built: those of the tests.
+var programTags string
+
 var buildProgram = sync.OnceValues(func() (string, error) {
 	dir, err := sharedDir("corebot-test")
 	if err != nil {
@@ -235,7 +238,7 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(dir, "corebot")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build",
+	out, err := exec.CommandContext(ctx, "go", "build", "-tags", programTags,
 		"-ldflags", "-s -w -X github.com/corebot/corebot/internal/fault.armed=yes", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, out)

@@ -82,7 +82,9 @@ func (a *App) accountOf(n channels.Network, settings config.Account) account {
 		access: settings.Common.Access(), groups: channels.GroupRule(settings.Common.Groups),
 		open: func(context.Context, prometheus.Registerer) (channels.Channel, error) {
 			log := a.log.With().Str("channel", of.Kind).Str("account", of.Name).Logger()
-			return n.Open(settings.Decode, channels.Site{Account: of, Log: log, Files: a.files})
+			return n.Open(settings.Decode, channels.Site{
+				Account: of, Log: log, Files: a.files, Dir: DataDir(a.config.Home),
+			})
 		},
 	}
 }

@@ -1,0 +1,33 @@
+//go:build !matrixcrypto
+
+package sealed
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Built says whether this program can read encrypted rooms.
+const Built = false
+
+// Keeper is nothing in this program: [New] never makes one.
+type Keeper struct{}
+
+// New gives nil.
+func New(Config) *Keeper { return nil }
+
+func (*Keeper) Begin(context.Context, Self) error               { return nil }
+func (*Keeper) Take(context.Context, Keys) error                { return nil }
+func (*Keeper) Close() error                                    { return nil }
+func (*Keeper) Learn(context.Context, string, []byte) error     { return nil }
+func (*Keeper) Encrypted(context.Context, string) (bool, error) { return false, nil }
+func (*Keeper) Due(context.Context) ([]Waiting, error)          { return nil, nil }
+func (*Keeper) Wait(context.Context, Event) error               { return nil }
+func (*Keeper) Told(context.Context, Event) error               { return nil }
+func (*Keeper) Drop(context.Context, string, string) error      { return nil }
+
+func (*Keeper) Open(context.Context, Event) (o Opened, err error) { return o, ErrNoKey }
+
+func (*Keeper) Seal(context.Context, string, []string, string, any) (json.RawMessage, error) {
+	return nil, ErrUnsuited
+}
