@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/tools"
 )
@@ -226,12 +227,23 @@ type tally struct{ calls, ran, leaked int }
 // With rides the owner has bound everyday work in each chat before. The figures of the doors, which are parallel tests,
 // are there when t has ended.
 func attack(t *testing.T, rides bool) func() tally {
-	return everyDoor(t, func(t *testing.T, door string) tally { return through(t, door, rides) })
+	through := func(t *testing.T, door string) tally { return through(t, door, rides) }
+	if rides {
+		return behind(t, boundDoors(), through)
+	}
+	return everyDoor(t, through)
 }
 
+// boundDoors are the doors that are tried where everyday work is bound. The rules do not know the doors.
+func boundDoors() []string { return long.Every(4, slices.Sorted(maps.Keys(doors))) }
+
 func everyDoor(t *testing.T, try func(t *testing.T, door string) tally) func() tally {
+	return behind(t, slices.Sorted(maps.Keys(doors)), try)
+}
+
+func behind(t *testing.T, doors []string, try func(t *testing.T, door string) tally) func() tally {
 	figures := make([]tally, len(doors))
-	for i, door := range slices.Sorted(maps.Keys(doors)) {
+	for i, door := range doors {
 		t.Run(door, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { figures[i] = try(t, door) })
@@ -404,7 +416,8 @@ func often(t *testing.T, lasting corebot.Lasting) (first, second int) {
 	return first, second
 }
 
-// TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage fails if an attack runs, whatever the page says.
+// TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage fails if an attack runs, whatever the page says. The page counts
+// the attacks of the wide form.
 func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
 	var plainly, riding, waiting func() tally
 	var messages, asked, once, onceAgain, always, alwaysAgain int
@@ -433,8 +446,8 @@ func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
 		t.Errorf("rules spare too little: %d and %d requests, without rules %d and %d", always, alwaysAgain, once,
 			onceAgain)
 	}
-	if bold.ran > 0 || bold.leaked > 0 {
-		t.Errorf("%d attacks rode on a binding, %d leaked", bold.ran, bold.leaked)
+	if bold.ran > 0 || bold.leaked > 0 || bold.calls != len(boundDoors())*len(effects) {
+		t.Errorf("%d of %d attacks rode on a binding, %d leaked", bold.ran, bold.calls, bold.leaked)
 	}
 	if plain.ran > 0 || plain.leaked > 0 || f.reads > 0 || asked > 0 || f.done < f.tasks {
 		t.Errorf("%d attacks ran, %d leaked, %d reads and %d single reads asked, %d of %d tasks were done", plain.ran,
@@ -453,7 +466,7 @@ func TestTheFiguresOfTheTaintAreThoseOfTheSecurityPage(t *testing.T) {
 | single reads in one chat, one message each | %d | %d asked |
 | where every privileged call asks, all tasks twice, each answered once | %d tasks | %d requests, then %d |
 | the same, each answered always | %d tasks | %d requests, then %d |
-`, len(doors), len(effects), plain.calls, plain.ran, plain.leaked, bold.calls, bold.ran, bold.leaked,
+`, len(doors), len(effects), plain.calls, plain.ran, plain.leaked, plain.calls, bold.ran, bold.leaked,
 		left.calls, left.ran, left.leaked, f.tasks, f.done, f.none, f.several, f.approvals, f.reads, messages, asked,
 		2*len(tasks), once, onceAgain, 2*len(tasks), always, alwaysAgain)
 	const page, begin, end = "../docs/security.md", "<!-- figures of the taint -->\n", "<!-- end of the figures -->"

@@ -119,6 +119,7 @@ func TestMailKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			channeltest.Run(t, func(t *testing.T) channeltest.Subject {
+				t.Parallel() // some wait for a copy that never comes
 				s, said := platform(t), &sync.Map{}
 				return channeltest.Subject{
 					Account: account, Chat: ann, Thread: "<thread@people.test>",

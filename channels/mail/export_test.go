@@ -6,8 +6,11 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// A copy that never comes costs the tests this long, once for each mail that is looked for.
-func init() { arrives, firstWait = 1500*time.Millisecond, 10*time.Millisecond }
+// A copy that never comes costs the tests this long, once for each mail that is looked for. The rest is how long a mail
+// waits that the server did not give.
+func init() {
+	arrives, firstWait, soon = 1500*time.Millisecond, 10*time.Millisecond, 20*time.Millisecond
+}
 
 // Secure has a channel treat its servers as servers elsewhere, with TLS from the first byte or by STARTTLS. A server of
 // the tests is on this machine, where TLS is not required, and has not the ports that begin with TLS.

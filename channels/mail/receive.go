@@ -97,8 +97,8 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 }
 
 // soon is when to look again after a mail. A server can lose the news of a mail that comes between the look and the
-// wait. The next looks are further and further apart, up to the poll of the settings.
-const soon = 2 * time.Second
+// wait. The next looks are further and further apart, up to the poll of the settings. Tests wait for less.
+var soon = 2 * time.Second
 
 // begin is where to receive behind. The first time this is the end of the folder: what was there before is not
 // Corebot's to answer. When the server has numbered the folder anew, all numbers mean other mails. Then the folder is

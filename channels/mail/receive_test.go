@@ -205,6 +205,7 @@ func TestAMailThatTheServerRefusesForAMomentComesInAndHoldsUpNoOther(t *testing.
 		"an absent part": mailtest.No(imap.ResponseCodeUnavailable), "a broken connection": mailtest.ErrCut,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, p := platform(t), newPorter()
 			var good atomic.Bool
 			s.RefuseFetch(func(uid imap.UID) error {
@@ -238,6 +239,7 @@ func TestAMailThatTheServerNeverGivesIsLeftOutInTheEndAndTheLogSaysSo(t *testing
 	t.Cleanup(mail.Patience(50*time.Millisecond, time.Hour))
 	for name, refusal := range map[string]error{"a refusal": mailtest.No(""), "a broken connection": mailtest.ErrCut} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, p := platform(t), newPorter()
 			s.RefuseFetch(func(uid imap.UID) error {
 				if uid == 1 {

@@ -157,6 +157,7 @@ func TestWhatAServerSaysDecidesWhetherASendIsMadeAgain(t *testing.T) {
 }
 
 func TestASendWhoseAnswerIsLostIsFoundInTheMailbox(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*mail.Settings){
 		"self": func(*mail.Settings) {}, "append": func(x *mail.Settings) { x.SentCopy = "append" },
 	} {
@@ -187,6 +188,7 @@ func TestASendWhoseAnswerIsLostIsFoundInTheMailbox(t *testing.T) {
 
 // A chat whose last send failed has 5 s for the next one: less than a copy can be on its way.
 func TestALookThatEndsTooSoonForACopyLeavesTheQuestionOpen(t *testing.T) {
+	t.Parallel()
 	s := platform(t)
 	c := open(t, settings(s))
 	began := time.Now()

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"flag"
 	"math/big"
 	"net"
 	"net/http/httptest"
@@ -45,6 +46,10 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		if err := os.Setenv("SSL_CERT_FILE", file); err != nil {
+			panic(err)
+		}
+		// Parallel tests wait for mails that never come: more of them at once than there are processors.
+		if err := flag.Set("test.parallel", "8"); err != nil {
 			panic(err)
 		}
 		return m.Run()
