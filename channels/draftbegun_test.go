@@ -220,6 +220,32 @@ func TestADraftThatCannotBeTakenBackIsTakenBackBehindTheReply(t *testing.T) {
 	})
 }
 
+// Nobody knows whether a platform has taken a message back that gave no answer. What is edited into such a message may
+// be seen by nobody.
+func TestADraftThatMayBeTakenBackIsNoPlaceForAReplyAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, p := t.TempDir(), &stubborn{&editor{platform: &platform{}, every: time.Second}, 2}
+		p.editor.fails = func(n int) error {
+			if n == 2 {
+				return fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
+			}
+			return nil
+		}
+		first := streamBy(t, dir, p.editor, p)
+		first.turn(live.TurnStarted, "")
+		first.grow("a", "b", "c")
+		first.say(t, corebot.KindNotice, "n1", "m1", "a notice")
+		first.kept(t, 1)
+		first.stop()
+		first.Crash()
+		second := streamBy(t, dir, p.editor, p)
+		second.say(t, corebot.KindReply, "r1", "m1", "abc")
+		second.shows(t, "a notice", "abc")
+		second.kept(t, 0)
+		second.stop()
+	})
+}
+
 // limited is the refusal of an edit for its rate.
 func limited(wait time.Duration) error {
 	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: wait, Err: errors.New("429")}

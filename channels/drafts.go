@@ -236,9 +236,16 @@ func isNew(began time.Time) bool {
 	return age >= 0 && age < draftSettles
 }
 
-// erase takes a draft back whose answer does not come in its place. It is locked.
+// erase takes a draft back whose answer does not come in its place. It is locked. The store knows that before the
+// platform does. Otherwise a reply after a crash could take the place of a message that is not there any more.
 func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 	if d.Shown != "" {
+		if d.Answers != "" {
+			d.Answers = ""
+			if err := x.store.Put(ctx, d.Draft); err != nil {
+				x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a reply after a crash can be lost in a draft")
+			}
+		}
 		ctx, cancel := context.WithTimeout(ctx, draftCall)
 		defer cancel()
 		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
