@@ -24,8 +24,8 @@ func ciTree(t *testing.T, goCommand string) string {
 		"scripts/steady": "#!/bin/sh\nexec \"$@\"\n", "scripts/race": "#!/bin/sh\ngo race \"$@\"\n",
 		"scripts/smoke": "#!/bin/sh\n", "scripts/walk": "#!/bin/sh\n", "scripts/scrape": "#!/bin/sh\n",
 		"scripts/console-axe": "#!/bin/sh\n",
-		"scripts/networks":    "#!/bin/sh\n",
-		"scripts/gamedays":    "#!/bin/sh\n", "scripts/long": "#!/bin/sh\ngo long \"$@\"\n",
+		"scripts/networks":    "#!/bin/sh\n", "scripts/network-clients": "#!/bin/sh\n",
+		"scripts/gamedays": "#!/bin/sh\n", "scripts/long": "#!/bin/sh\ngo long \"$@\"\n",
 		// nothing is installed, and no server is started
 		"bin/apt-get": "#!/bin/sh\nexit 1\n", "bin/promtool": "#!/bin/sh\n", "bin/tmux": "#!/bin/sh\n",
 		"bin/prometheus": "#!/bin/sh\n",
