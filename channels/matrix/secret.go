@@ -239,10 +239,10 @@ func (c *Channel) isSecret(ctx context.Context, room string) (bool, error) {
 		return is, hidden(c, err)
 	}
 	rule, err := call[json.RawMessage](ctx, &c.client, get("rooms", room, "state", typeEncryption, ""))
-	if r := (*refusal)(nil); errors.As(err, &r) && r.status == http.StatusNotFound {
+	switch {
+	case refused(err, "M_NOT_FOUND"):
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, notShown(err)
 	}
 	return true, hidden(c, c.keeper.Learn(ctx, room, rule))

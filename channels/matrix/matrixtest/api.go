@@ -54,6 +54,8 @@ func (s *Server) do(r *http.Request, q query) (any, *Fault) {
 			}
 		}
 		return map[string]any{"joined": joined}, nil
+	case "GET state": // no room has any that is asked for
+		return nil, missing
 	case "GET event":
 		for _, e := range in.events {
 			if e.fields["event_id"] == q.path[3] {

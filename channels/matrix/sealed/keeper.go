@@ -143,6 +143,10 @@ func (k *Keeper) publish(ctx context.Context) error {
 	found, err := k.mach.Client.QueryKeys(ctx, &mautrix.ReqQueryKeys{
 		DeviceKeys: mautrix.DeviceKeysRequest{user: {device}},
 	})
+	if err != nil && k.mach.GetAccount().Shared {
+		k.log.Warn().Err(err).Msg("the homeserver does not say which keys it has of this device; it had them once")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -6,141 +6,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
+	"maunium.net/go/mautrix"
+
+	"github.com/corebot/corebot/channels/matrix/matrixtest"
 )
 
-// post is the part of a homeserver that passes on keys. A token is "USER DEVICE".
+// post passes on the keys of a test.
 type post struct {
-	t       *testing.T
-	url     string
-	mu      sync.Mutex
-	devices map[string]map[string]json.RawMessage // by user and device
-	onetime map[string]map[string]json.RawMessage // by token and key
-	inbox   map[string][]json.RawMessage          // by token
-	claimed int
+	*matrixtest.Post
+	t   *testing.T
+	url string
 }
 
 func newPost(t *testing.T) *post {
-	p := &post{
-		t: t, devices: map[string]map[string]json.RawMessage{}, onetime: map[string]map[string]json.RawMessage{},
-		inbox: map[string][]json.RawMessage{},
-	}
-	s := httptest.NewServer(p)
-	t.Cleanup(s.Close)
-	p.url = s.URL
-	return p
-}
-
-func (p *post) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	user, device, _ := strings.Cut(token, " ")
-	body, _ := io.ReadAll(r.Body)
-	var answer any = map[string]any{}
-	switch path := strings.TrimPrefix(r.URL.Path, "/_matrix/client/v3/"); {
-	case path == "keys/upload":
-		answer = p.upload(user, device, token, body)
-	case path == "keys/query":
-		answer = p.query(body)
-	case path == "keys/claim":
-		answer = p.claim(body)
-	case strings.HasPrefix(path, "sendToDevice/"):
-		p.pass(user, strings.Split(path, "/")[1], body)
-	default:
-		p.t.Errorf("a request for %s", path)
-	}
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
-func (p *post) read(body []byte, into any) {
-	if err := json.Unmarshal(body, into); err != nil {
-		p.t.Error(err)
-	}
-}
-
-func (p *post) upload(user, device, token string, body []byte) any {
-	var up struct {
-		Device  json.RawMessage            `json:"device_keys"`
-		Onetime map[string]json.RawMessage `json:"one_time_keys"`
-	}
-	p.read(body, &up)
-	if len(up.Device) > 4 {
-		if p.devices[user] == nil {
-			p.devices[user] = map[string]json.RawMessage{}
-		}
-		p.devices[user][device] = up.Device
-	}
-	if p.onetime[token] == nil {
-		p.onetime[token] = map[string]json.RawMessage{}
-	}
-	for name, key := range up.Onetime {
-		p.onetime[token][name] = key
-	}
-	return map[string]any{"one_time_key_counts": map[string]int{"signed_curve25519": len(p.onetime[token])}}
-}
-
-func (p *post) query(body []byte) any {
-	var ask struct {
-		Keys map[string][]string `json:"device_keys"`
-	}
-	p.read(body, &ask)
-	found := map[string]map[string]json.RawMessage{}
-	for user := range ask.Keys {
-		found[user] = p.devices[user]
-	}
-	return map[string]any{"device_keys": found}
-}
-
-func (p *post) claim(body []byte) any {
-	var ask struct {
-		Keys map[string]map[string]string `json:"one_time_keys"`
-	}
-	p.read(body, &ask)
-	given := map[string]map[string]map[string]json.RawMessage{}
-	for user, devices := range ask.Keys {
-		given[user] = map[string]map[string]json.RawMessage{}
-		for device := range devices {
-			for name, key := range p.onetime[user+" "+device] {
-				given[user][device] = map[string]json.RawMessage{name: key}
-				delete(p.onetime[user+" "+device], name)
-				p.claimed++
-				break
-			}
-		}
-	}
-	return map[string]any{"one_time_keys": given}
-}
-
-func (p *post) pass(from, kind string, body []byte) {
-	var sent struct {
-		Messages map[string]map[string]json.RawMessage `json:"messages"`
-	}
-	p.read(body, &sent)
-	for user, devices := range sent.Messages {
-		for device, content := range devices {
-			whole, _ := json.Marshal(map[string]any{"type": kind, "sender": from, "content": content})
-			p.inbox[user+" "+device] = append(p.inbox[user+" "+device], whole)
-		}
-	}
+	p := matrixtest.NewPost(t)
+	return &post{p, t, p.URL}
 }
 
 // keys takes what has come for a device.
 func (p *post) keys(k *Keeper) (all Keys) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	token := k.self.User + " " + k.self.Device
-	all.ToDevice.Events = p.inbox[token]
-	delete(p.inbox, token)
+	all.ToDevice.Events = p.Keys(k.self.User, k.self.Device)
 	return all
 }
 
@@ -327,6 +218,19 @@ func TestAFileOfKeysThatIsLostIsNotReplaced(t *testing.T) {
 	}
 }
 
+func TestADeviceThatIsKnownBeginsWithoutTheHomeserver(t *testing.T) {
+	p := newPost(t)
+	_, b, file := p.pair()
+	p.must(b.Close())
+	for path, begins := range map[string]bool{file: true, filepath.Join(t.TempDir(), "new.keys"): false} {
+		k := New(Config{Path: path, Homeserver: "http://127.0.0.1:1", Token: bot + " B", Log: zerolog.Nop()})
+		if err := k.Begin(t.Context(), Self{bot, "B"}); (err == nil) != begins {
+			t.Errorf("it begins with %v", err)
+		}
+		p.must(k.Close())
+	}
+}
+
 func TestNothingLeavesAfterTheFileHasFailed(t *testing.T) {
 	p := newPost(t)
 	a, b, _ := p.pair()
@@ -342,6 +246,9 @@ func TestNothingLeavesAfterTheFileHasFailed(t *testing.T) {
 	}
 	if left := p.keys(a).ToDevice.Events; len(left) > 0 {
 		t.Errorf("keys have left: %s", left)
+	}
+	if _, err := b.mach.Client.QueryKeys(t.Context(), &mautrix.ReqQueryKeys{}); !errors.Is(err, b.store.err()) {
+		t.Errorf("a request leaves: %v", err)
 	}
 	p.must(b.Begin(t.Context(), Self{bot, "B"}))
 	said := p.say(b, "$2", "after")

@@ -1,0 +1,287 @@
+//go:build matrixcrypto
+
+package matrix
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/matrix/matrixtest"
+	"github.com/corebot/corebot/channels/matrix/sealed"
+)
+
+const secretRoom = "!room:test"
+
+var rule = []byte(`{"algorithm":"m.megolm.v1.aes-sha2"}`)
+
+// secretHome is a homeserver with an encrypted room, the account there, and a person with a program that encrypts.
+type secretHome struct {
+	*matrixtest.Server
+	t    *testing.T
+	post *matrixtest.Post
+	dir  string
+	c    *Channel
+	ann  *sealed.Keeper
+	me   self
+}
+
+func newSecretHome(t *testing.T) *secretHome {
+	h := &secretHome{Server: matrixtest.New(), t: t, post: matrixtest.NewPost(t), dir: t.TempDir()}
+	t.Cleanup(h.Close)
+	h.Room(secretRoom)
+	rest, err := url.Parse(h.URL())
+	h.must(err)
+	others := httputil.NewSingleHostReverseProxy(rest)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/keys/") || strings.Contains(r.URL.Path, "/sendToDevice/") {
+			r.Header.Set("Authorization", "Bearer "+matrixtest.Bot+" DEVICE")
+			h.post.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	settings := Settings{Homeserver: front.URL, Token: matrixtest.Token, Hourly: 9, Poll: time.Second}
+	made, err := New(settings, channels.Site{
+		Account: channels.Account{Kind: "matrix", Name: "main"}, Log: zerolog.Nop(), Dir: h.dir,
+		Files: oneFile{filepath.Join(h.dir, "file")},
+	})
+	h.must(err)
+	h.c = made.(*Channel)
+	t.Cleanup(func() { _ = h.c.keeper.Close() })
+	h.me, err = h.c.me(t.Context())
+	h.must(err)
+	h.must(h.c.openKeys(t.Context(), h.me))
+	h.ann = sealed.New(sealed.Config{
+		Path: filepath.Join(h.dir, "ann"), Homeserver: h.post.URL, Token: matrixtest.Ann + " A", Log: zerolog.Nop(),
+	})
+	t.Cleanup(func() { _ = h.ann.Close() })
+	h.must(h.ann.Begin(t.Context(), sealed.Self{User: matrixtest.Ann, Device: "A"}))
+	h.must(h.ann.Learn(t.Context(), secretRoom, rule))
+	return h
+}
+
+func (h *secretHome) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// says makes the event of something that Ann says.
+func (h *secretHome) says(id, kind string, content any) event {
+	h.t.Helper()
+	text, err := h.ann.Seal(h.t.Context(), secretRoom, []string{matrixtest.Ann, matrixtest.Bot}, kind, content)
+	h.must(err)
+	return event{ID: id, Type: typeEncrypted, Sender: matrixtest.Ann, Sent: 1e12, Content: text}
+}
+
+func (h *secretHome) saysText(id, text string) event {
+	return h.says(id, typeMessage, map[string]any{"msgtype": "m.text", "body": text})
+}
+
+// arrive hands the account the keys that have come.
+func (h *secretHome) arrive() {
+	h.t.Helper()
+	var k sealed.Keys
+	k.ToDevice.Events = h.post.Keys(matrixtest.Bot, "DEVICE")
+	h.must(h.c.keeper.Take(h.t.Context(), k))
+}
+
+func (h *secretHome) reads(events ...event) []said {
+	h.t.Helper()
+	all, err := h.c.read(h.t.Context(), h.me, secretRoom, events, map[string]string{matrixtest.Ann: "Ann"})
+	h.must(err)
+	return all
+}
+
+// back lets what waits have waited for longer, and starts the account anew.
+func (h *secretHome) back(by time.Duration) {
+	h.t.Helper()
+	h.must(h.c.keeper.Close())
+	db, err := sql.Open("sqlite", filepath.Join(h.dir, "matrix.main.keys"))
+	h.must(err)
+	_, err = db.Exec("UPDATE corebot_waiting SET since = since - ?", by.Milliseconds()+1)
+	h.must(err)
+	h.must(db.Close())
+	h.must(h.c.openKeys(h.t.Context(), h.me))
+}
+
+// oneDoor notes what was given to it.
+type oneDoor struct {
+	channels.Door
+	given []channels.Incoming
+	err   error
+}
+
+func (d *oneDoor) AcceptBatch(_ context.Context, batch []channels.Incoming, c corebot.Cursor) (
+	channels.AcceptedBatch, error,
+) {
+	if d.err != nil {
+		return channels.AcceptedBatch{Cursor: c}, d.err
+	}
+	d.given = append(d.given, batch...)
+	return channels.AcceptedBatch{Messages: make([]channels.BatchResult, len(batch)), Cursor: c}, nil
+}
+
+// oneFile is a store of files with one file.
+type oneFile struct{ path string }
+
+func (f oneFile) Open(context.Context, corebot.Key, string) (*os.File, corebot.AttachedFile, error) {
+	file, err := os.Open(f.path)
+	return file, corebot.AttachedFile{}, err
+}
+
+func TestWhatIsSaidInAnEncryptedRoomIsAMessage(t *testing.T) {
+	h := newSecretHome(t)
+	one := h.saysText("$1", "hello")
+	edit := h.says("$2", typeMessage, map[string]any{
+		"msgtype": "m.text", "body": "* bye", "m.new_content": map[string]any{"msgtype": "m.text", "body": "bye"},
+		"m.relates_to": map[string]any{"rel_type": "m.replace", "event_id": "$1"},
+	})
+	h.arrive()
+	all := h.reads(one, edit)
+	if len(all) != 2 || all[0].Text() != "hello" || !all[0].Interactive || all[1].Text() != "bye" ||
+		all[1].EditOf != "$1" {
+		t.Errorf("it reads %+v", all)
+	}
+}
+
+func TestNobodyTakesBackOrReplacesARoomByAnEncryptedMessage(t *testing.T) {
+	h := newSecretHome(t)
+	redacts := h.says("$1", typeRedaction, map[string]any{"redacts": "$0"})
+	stone := h.says("$2", typeTombstone, map[string]any{})
+	h.arrive()
+	if all := h.reads(redacts, stone); len(all) != 0 {
+		t.Errorf("it reads %+v", all)
+	}
+}
+
+func TestAMessageThatIsNotEncryptedIsNotReadInAnEncryptedRoom(t *testing.T) {
+	h := newSecretHome(t)
+	plain := event{
+		ID: "$1", Type: typeMessage, Sender: matrixtest.Ann,
+		Content: []byte(`{"msgtype":"m.text","body":"/approve 1"}`),
+	}
+	if all := h.reads(plain); len(all) != 1 || all[0].Text() != "/approve 1" {
+		t.Fatalf("before the room is encrypted it reads %+v", all)
+	}
+	empty := ""
+	begins := event{ID: "$2", Type: typeEncryption, StateKey: &empty, Sender: matrixtest.Ann, Content: rule}
+	all := h.reads(begins, plain)
+	if len(all) != 1 || all[0].Tell != tellPlain || all[0].Text() != "" {
+		t.Errorf("it reads %+v", all)
+	}
+}
+
+func TestAMessageIsAnsweredWhenItsKeyComesAndTheRoomIsToldMeanwhile(t *testing.T) {
+	h, door := newSecretHome(t), &oneDoor{}
+	if all := h.reads(h.saysText("$1", "hello")); len(all) != 0 {
+		t.Fatalf("without its key it reads %+v", all)
+	}
+	late := func(want ...string) {
+		t.Helper()
+		if _, err := h.c.late(t.Context(), door, h.me, place{}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, in := range door.given {
+			got = append(got, in.ID+" "+in.SenderID+" "+in.Text()+in.Tell)
+		}
+		if door.given = nil; strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("the door is given %q, want %q", got, want)
+		}
+	}
+	late()
+	h.back(keylessTell)
+	late("$1 " + matrixtest.Ann + " " + tellKeyless)
+	h.back(keylessTell)
+	late()
+	h.arrive()
+	door.err = errors.New("no")
+	if _, err := h.c.late(t.Context(), door, h.me, place{}); err == nil {
+		t.Error("an error of the door is not said")
+	}
+	door.err = nil
+	h.back(keylessTell)
+	late("$1 " + matrixtest.Ann + " hello")
+	h.back(keylessTell)
+	late()
+}
+
+func TestAMessageThatIsTakenBackWaitsNoLonger(t *testing.T) {
+	h, door := newSecretHome(t), &oneDoor{}
+	h.reads(h.saysText("$1", "hello"), h.saysText("$2", "taken back"))
+	h.reads(event{ID: "$3", Type: typeRedaction, Sender: matrixtest.Ann, Redacts: "$2"})
+	h.arrive()
+	_, err := h.c.late(t.Context(), door, h.me, place{})
+	if err != nil || len(door.given) != 1 || door.given[0].Text() != "hello" {
+		t.Errorf("the door is given %+v, %v", door.given, err)
+	}
+}
+
+func TestAMessageWhoseKeyNeverComesIsGivenUp(t *testing.T) {
+	h, door := newSecretHome(t), &oneDoor{}
+	h.reads(h.saysText("$1", "hello"))
+	h.back(keylessMost)
+	for range 2 {
+		if _, err := h.c.late(t.Context(), door, h.me, place{}); err != nil || len(door.given) > 0 {
+			t.Errorf("the door is given %+v, %v", door.given, err)
+		}
+	}
+	h.arrive()
+	if due, err := h.c.keeper.Due(t.Context()); len(due) > 0 || err != nil {
+		t.Errorf("these wait: %v, %v", due, err)
+	}
+}
+
+func TestAnAnswerInAnEncryptedRoomIsEncryptedAndFoundAgain(t *testing.T) {
+	h := newSecretHome(t)
+	h.must(h.c.keeper.Learn(t.Context(), secretRoom, rule))
+	o := channels.Outbound{
+		ID: "r", IdempotencyKey: "r",
+		Key:  corebot.Key{Agent: "a", Channel: "matrix", Account: "main", Chat: secretRoom},
+		Kind: corebot.KindReply, Parts: corebot.TextPart("a secret answer"),
+	}
+	sent, err := h.c.Send(t.Context(), o)
+	h.must(err)
+	calls := h.Calls("send")
+	if len(calls) != 1 || calls[0].Body["ciphertext"] == nil || calls[0].Body["body"] != nil {
+		t.Fatalf("the homeserver gets %+v", calls)
+	}
+	again, shown, err := h.c.Delivered(t.Context(), o)
+	if err != nil || !shown || len(again.IDs) != 1 || again.IDs[0] != sent.IDs[0] {
+		t.Errorf("it finds %+v, %v, %v", again, shown, err)
+	}
+}
+
+func TestAFileDoesNotGoIntoAnEncryptedRoom(t *testing.T) {
+	h := newSecretHome(t)
+	h.must(os.WriteFile(filepath.Join(h.dir, "file"), []byte("secret"), 0o600))
+	h.must(h.c.keeper.Learn(t.Context(), secretRoom, rule))
+	_, err := h.c.Send(t.Context(), channels.Outbound{
+		ID: "r", Key: corebot.Key{Agent: "a", Channel: "matrix", Account: "main", Chat: secretRoom},
+		Parts: []corebot.Part{{Type: corebot.PartFile, Name: "f", MediaType: "text/plain", Hash: "h"}},
+	})
+	f := (*corebot.Failure)(nil)
+	if !errors.As(err, &f) || f.Class != corebot.Permanent || !errors.Is(err, errSecretFile) {
+		t.Errorf("it says %v", err)
+	}
+	if calls := h.Calls("upload"); len(calls) > 0 {
+		t.Errorf("the homeserver gets %+v", calls)
+	}
+}
