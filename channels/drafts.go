@@ -86,8 +86,9 @@ type drafts struct {
 type draft struct {
 	turn chan struct{}
 	corebot.Draft
-	unsure bool // an edit was not answered: it can still come
-	over   bool // it is not in the list any more
+	unsure bool      // an edit was not answered: it can still come
+	over   bool      // it is not in the list any more
+	missed time.Time // when the platform first said that it does not show it
 }
 
 // of gives the draft of a conversation, to whoever releases it. A new one shows nothing.
@@ -181,7 +182,7 @@ func (x *drafts) forget(ctx context.Context, d *draft) {
 	if d.none() {
 		return
 	}
-	d.Draft, d.unsure = corebot.Draft{Key: d.Key}, false
+	d.Draft, d.unsure, d.missed = corebot.Draft{Key: d.Key}, false, time.Time{}
 	if err := x.store.Drop(ctx, d.Key); err != nil {
 		x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft is not forgotten; its next message does that")
 	}
@@ -199,7 +200,7 @@ func ellipsis(d corebot.Draft) Outbound {
 
 // find asks the platform for the ellipsis of a draft whose send was cut off. An error leaves the draft as it is. A
 // server that was started anew can know its newest messages only after a while. So the word that there is no ellipsis
-// counts when the ellipsis is not new.
+// counts when the server has said so for a while.
 func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	if d.Shown != "" || d.none() {
 		return nil
@@ -214,7 +215,7 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	switch r, shown, err := asked.Delivered(ctx, ellipsis(d.Draft)); {
 	case err != nil && !errors.Is(err, ErrMayBeShown):
 		return fmt.Errorf("ask whether a draft was begun: %w", err)
-	case err == nil && !shown && isNew(d.Began):
+	case err == nil && !shown && !d.missing(time.Now()):
 		return errors.New("the platform does not show yet whether a draft was begun")
 	case err != nil || !shown || len(r.IDs) == 0:
 		x.forget(ctx, d)
@@ -225,15 +226,17 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 		if err := x.store.Put(ctx, found); err != nil {
 			return err
 		}
-		d.Draft = found
+		d.Draft, d.missed = found, time.Time{}
 		return nil
 	}
 }
 
-// isNew says whether an ellipsis can still come. One that was sent later than now is of a clock that was set back.
-func isNew(began time.Time) bool {
-	age := time.Since(began)
-	return age >= 0 && age < draftSettles
+// missing notes that the platform does not show a draft, and says whether that counts.
+func (d *draft) missing(now time.Time) bool {
+	if d.missed.IsZero() || now.Before(d.missed) {
+		d.missed = now
+	}
+	return now.Sub(d.missed) >= draftSettles
 }
 
 // erase takes a draft back whose answer does not come in its place. It is locked. The store knows that before the
