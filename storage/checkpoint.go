@@ -320,11 +320,18 @@ const scrubPages = 256
 // Scrub overwrites what deleted rows have left in the free pages of the file, and gives the number of the pages. It
 // works in small commits. The write-ahead log is overwritten by [Checkpoints.Empty], after it.
 func (f *Forgetting) Scrub(ctx context.Context) (pages int64, err error) {
-	if err := f.mergeTerms(ctx); err != nil {
+	return scrub(ctx, f.db.write)
+}
+
+// commits makes one operation of the writer, as [DB.write] does.
+type commits func(ctx context.Context, name string, fn func(*tx) error) error
+
+func scrub(ctx context.Context, write commits) (pages int64, err error) {
+	if err := mergeTerms(ctx, write); err != nil {
 		return 0, fmt.Errorf("merge the search index: %w", err)
 	}
 	for more := true; more; {
-		if err := f.db.write(ctx, "scrub", func(t *tx) error {
+		if err := write(ctx, "scrub", func(t *tx) error {
 			var free, size int64
 			if _, err := t.one(freePages, []any{&free}); err != nil {
 				return err
@@ -344,7 +351,7 @@ func (f *Forgetting) Scrub(ctx context.Context) (pages int64, err error) {
 		}
 	}
 	for n := int64(1); n > 0; {
-		if err := f.db.write(ctx, "scrub", func(t *tx) (err error) {
+		if err := write(ctx, "scrub", func(t *tx) (err error) {
 			n, err = t.exec(leavePage)
 			return err
 		}); err != nil {
@@ -355,10 +362,10 @@ func (f *Forgetting) Scrub(ctx context.Context) (pages int64, err error) {
 }
 
 // mergeTerms merges the search index until nothing is left to merge.
-func (f *Forgetting) mergeTerms(ctx context.Context) error {
+func mergeTerms(ctx context.Context, write commits) error {
 	q := mergeAll
 	for more := true; more; q = mergeMore {
-		if err := f.db.write(ctx, "scrub.terms", func(t *tx) error {
+		if err := write(ctx, "scrub.terms", func(t *tx) error {
 			var before, after int64
 			if _, err := t.one(allChanges, []any{&before}); err != nil {
 				return err

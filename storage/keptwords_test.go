@@ -13,7 +13,7 @@ import (
 // endedWith leaves words in all that ends: the journal of a refused turn, a denied approval, a wait, and a job.
 func endedWith(t *testing.T, db *DB, chat, word string, at time.Time) {
 	t.Helper()
-	m := testMessage(chat, "m-"+word)
+	m := testMessage(chat, fmt.Sprint("m-", at.UnixMilli()))
 	m.Parts = corebot.TextPart(word)
 	_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
 	must(t, err)

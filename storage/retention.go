@@ -71,7 +71,8 @@ type RetentionOptions struct {
 // After the wall clock was set ahead by [farAhead] or more, Retention deletes nothing for [doubt], because the clock
 // can be wrong.
 //
-// The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk.
+// The file does not shrink: SQLite uses the freed pages again. [Vacuum] gives them back to the disk. Where a chat has a
+// time of its own, free pages, the search index and the write-ahead log are overwritten once a day.
 type Retention struct {
 	db                           *DB
 	opts                         RetentionOptions
@@ -82,7 +83,8 @@ type Retention struct {
 	swept                        *prometheus.CounterVec
 	ran                          prometheus.Gauge
 	mu                           sync.Mutex
-	told                         int64 // the head of the audit trail in the last log line
+	told                         int64     // the head of the audit trail in the last log line
+	overwritten                  time.Time // when free pages were last overwritten, by this process
 }
 
 // stage sweeps one kind of row. A pass leaves the stage out if its rows are kept for ever.
@@ -246,6 +248,9 @@ func (r *Retention) Sweep(ctx context.Context) error {
 		if err := r.opts.SweepFiles(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("sweep the files: %w", err))
 		}
+	}
+	if err := r.overwrite(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("overwrite what was deleted: %w", err))
 	}
 	if len(errs) == 0 {
 		r.ran.SetToCurrentTime()
