@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,7 @@ const (
 	factsShown   = 50
 	lineShown    = 300 // bytes of a line of the list
 	mostForgot   = 50  // numbers of one command
-	leastOfLine  = 4   // digits of the number of a line
+	leastOfLine  = 6   // digits of the number of a line: fewer would soon mean a line that came later
 	digitsOfLine = 9
 )
 
@@ -247,6 +248,9 @@ func (r *Router) forget(ctx context.Context, d corebot.Delivery, c corebot.Comma
 	}
 	mine := func(p corebot.Principal) bool { return others.Allow || m.Sender.ID != "" && p == m.Sender }
 	lines, kept, missing, whole, err := r.forgetLines(ctx, m.Key, w.lines, mine)
+	if several := (*severalLines)(nil); errors.As(err, &several) {
+		return says(d, c, several.Error()), nil
+	}
 	if err != nil {
 		return corebot.Result{}, fmt.Errorf("forget lines of %s: %w", m.Key, err)
 	}
@@ -289,8 +293,34 @@ func (r *Router) forgetFacts(ctx context.Context, by corebot.AuditEvent, k coreb
 	return n, len(stays), err
 }
 
+// severalLines is the error of numbers that more than one line begins with. Nothing is forgotten then.
+type severalLines struct {
+	digits []string
+	all    map[string]string // the numbers of all lines, by their texts
+}
+
+func (e *severalLines) Error() string {
+	var rows []string
+	for text, number := range e.all {
+		if slices.ContainsFunc(e.digits, func(digits string) bool {
+			return text != "" && strings.HasPrefix(digitsOf(text), digits)
+		}) {
+			rows = append(rows, fmt.Sprintf("- L%s %s\n", number, clipped(text)))
+		}
+	}
+	slices.Sort(rows)
+	const shown = 20
+	more := ""
+	if len(rows) > shown {
+		rows, more = rows[:shown], "and others: /memory WORDS finds them\n"
+	}
+	return "Nothing is forgotten, because a number means several lines. Say all digits of the one you mean:\n" +
+		strings.TrimSpace(strings.Join(rows, "")+more)
+}
+
 // forgetLines deletes lines by the first digits of their numbers. It counts the lines that stay because others said
-// them, and the numbers that mean no line. Without the whole page no number means a line.
+// them, and the numbers that mean no line. Digits that several lines begin with are an error, and no line is forgotten.
+// Without the whole page no number means a line.
 func (r *Router) forgetLines(ctx context.Context, k corebot.Key, numbers []string,
 	mine func(corebot.Principal) bool,
 ) (n, kept, missing int, whole bool, err error) {
@@ -301,18 +331,26 @@ func (r *Router) forgetLines(ctx context.Context, k corebot.Key, numbers []strin
 	if err != nil || !whole {
 		return 0, 0, len(numbers), whole, err
 	}
-	texts := map[string]bool{}
-	all := numbersOf(pieces)
+	var unclear []string
+	texts, all := map[string]bool{}, numbersOf(pieces)
 	for _, digits := range numbers {
-		found := false
-		for text, own := range all {
-			if text != "" && strings.HasPrefix(digits, own) && strings.HasPrefix(digitsOf(text), digits) {
-				texts[text], found = true, true
+		var meant []string
+		for text := range all {
+			if text != "" && strings.HasPrefix(digitsOf(text), digits) {
+				meant = append(meant, text)
 			}
 		}
-		if !found {
+		switch {
+		case len(meant) == 0:
 			missing++
+		case len(meant) > 1:
+			unclear = append(unclear, digits)
+		default:
+			texts[meant[0]] = true
 		}
+	}
+	if len(unclear) > 0 {
+		return 0, 0, 0, true, &severalLines{unclear, all}
 	}
 	if len(texts) == 0 {
 		return 0, 0, missing, true, nil

@@ -2,6 +2,8 @@ package router_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -123,6 +125,48 @@ func TestAChatShowsAndForgetsWhatItRemembers(t *testing.T) {
 			"bob forget denied": 1, "bob memory success": 1, "bob facts.forget success": 1,
 			"root memory success": 1, "root facts.forget success": 1,
 		})
+	})
+}
+
+// Digits that two lines begin with forget neither, nor anything else of the command. The answer has the lines with
+// numbers that tell them apart.
+func TestDigitsOfTwoLinesForgetNeither(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, r := newRemembering(t)
+		seen, one, two, digits := map[string]string{}, "", "", ""
+		for i := 0; two == ""; i++ {
+			text := fmt.Sprint("note ", i)
+			sum := sha256.Sum256([]byte(text))
+			all := fmt.Sprintf("%09d", binary.BigEndian.Uint64(sum[:])%1e9)
+			if digits = all[:6]; seen[digits] != "" {
+				one, two = seen[digits], text
+			}
+			seen[digits] = text
+		}
+		l.remember(r, "bob", "a", one)
+		first := l.numberOf(l.says("bob", "a", "/memory"), one+" (")
+		if first != "L"+digits {
+			t.Fatalf("alone the line is %s, want %s", first, digits)
+		}
+		l.remember(r, "bob", "a", two)
+		l.remember(r, "bob", "a", "a third line")
+		list := l.says("bob", "a", "/memory")
+		third := l.numberOf(list, "a third line (")
+		answer := l.says("bob", "a", "/memory forget "+third+" "+first)
+		a, b := l.numberOf(answer, one), l.numberOf(answer, two)
+		if !strings.Contains(answer, "several lines") || a == b || len(a) < len("L1234567") ||
+			strings.Contains(answer, "third") {
+			t.Errorf("the answer is %q", answer)
+		}
+		if now := l.says("bob", "a", "/memory"); now != list {
+			t.Errorf("the list was %q, and is %q", list, now)
+		}
+		l.want("bob", "a", "/memory forget L4711", "Say which") // four digits can soon be those of another line
+		l.want("bob", "a", "/memory forget "+b, "Forgotten: 1 line")
+		if now := l.says("bob", "a", "/memory"); !strings.Contains(now, "- "+first+" "+one) ||
+			strings.Contains(now, "- "+first+" "+two) || strings.Contains(now, b) {
+			t.Errorf("the list is %q", now)
+		}
 	})
 }
 
