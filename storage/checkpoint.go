@@ -344,7 +344,7 @@ func scrub(ctx context.Context, write commits) (pages int64, err error) {
 			}
 			n := min(free, scrubPages)
 			pages += n
-			_, err := t.exec(fillPages, n*size)
+			_, err := t.exec(fillPages, zeros(n, size))
 			return err
 		}); err != nil {
 			return pages, fmt.Errorf("overwrite free pages: %w", err)
@@ -359,6 +359,18 @@ func scrub(ctx context.Context, write commits) (pages int64, err error) {
 		}
 	}
 	return pages, nil
+}
+
+// zeros is the size of a blob that fills so many overflow pages, each to its end. SQLite does not write behind the end
+// of a blob, and the rest of its last page would keep its old bytes.
+func zeros(pages, size int64) int64 {
+	local := (size-12)*32/255 - 23 // bytes of such a row that its page in the tree has (the format of SQLite, 1.6)
+	blob := local + pages*(size-4)
+	header := int64(2) // its own length, and the type of the id
+	for code := 2*blob + 12; code > 0; code >>= 7 {
+		header++
+	}
+	return blob - header
 }
 
 // mergeTerms merges the search index until nothing is left to merge.

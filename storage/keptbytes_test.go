@@ -23,8 +23,8 @@ func TestAfterTheTimeOfAChatNoByteIsLeft(t *testing.T) {
 				saidAtLength(t, db, "gone", fmt.Sprint("b", i), "wombat ", old)
 			}
 			endedWith(t, db, "gone", "wombat", old)
-			sideQuery(t, dir, `UPDATE message_life SET ended_at = ? WHERE ended_at > 0 AND lane_id IN (SELECT id FROM lanes
-				WHERE chat = 'gone')`, old.UnixMilli())
+			sideQuery(t, dir, `UPDATE message_life SET ended_at = ? WHERE ended_at > 0 AND lane_id IN (
+				SELECT id FROM lanes WHERE chat = 'gone')`, old.UnixMilli())
 			sideQuery(t, dir, `UPDATE attached_files SET at = ?`, old.UnixMilli())
 			index, err := NewSearchIndex(db, SearchIndexOptions{})
 			must(t, err)
@@ -64,4 +64,33 @@ func saidAtLength(t *testing.T, db *DB, chat, id, word string, at time.Time) {
 			{Speaker: corebot.SpeakerAssistant, Parts: parts, At: at},
 		},
 	}))
+}
+
+// A page that became free is overwritten to its last byte, however many there are. Pages in the middle of a blob end at
+// the end of a page, the last one does not.
+func TestEachFreePageIsOverwrittenToItsEnd(t *testing.T) {
+	for _, pages := range []int{1, 2, 3, 7, 100, 255, 256, 257, 600} {
+		dir := t.TempDir()
+		db := openTest(t, dir)
+		for _, q := range []*query{
+			{`INSERT INTO scrub (zero) VALUES (CAST(? AS BLOB))`}, {`DELETE FROM scrub WHERE ? > ''`},
+		} {
+			must(t, db.write(t.Context(), "test", func(x *tx) error {
+				_, err := x.exec(q, strings.Repeat("wombat", pages*4092/6+80))
+				return err
+			}))
+		}
+		if len(holds(t, dir, "wombat")) == 0 {
+			t.Fatal("the word was never there")
+		}
+		_, err := NewForgetting(db).Scrub(t.Context())
+		must(t, err)
+		log, err := NewCheckpoints(db, CheckpointOptions{Every: time.Millisecond})
+		must(t, err)
+		must(t, log.Empty(t.Context()))
+		must(t, log.Close())
+		if left := holds(t, dir, "wombat"); len(left) > 0 {
+			t.Errorf("%d pages: left are %v", pages, left)
+		}
+	}
 }
