@@ -415,6 +415,7 @@ const (
 const (
 	LinkTime        = 10 * time.Minute // a code, and the question that follows it, are good for so long
 	MaxOpenLinks    = 100              // codes at once
+	MaxGiverLinks   = 10               // codes of one person at once, so that nobody takes those of others
 	MaxLinkFailures = 20               // wrong codes of one person, and of one chat
 
 	MaxAccountLinkFailures = 200 // since a program can name its senders as it likes

@@ -196,6 +196,28 @@ func TestNobodyLocksTheLinksOfOthers(t *testing.T) {
 	})
 }
 
+// One person has so many codes at once, so the offers of others have room. An offer of a chat replaces its last.
+func TestNobodyTakesAllCodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLinking(t)
+		for i := range corebot.MaxGiverLinks + 1 {
+			l.says("eve", fmt.Sprint("c", i), "hello")
+		}
+		for i := range corebot.MaxGiverLinks {
+			l.offer("eve", fmt.Sprint("c", i))
+		}
+		last := fmt.Sprint("c", corebot.MaxGiverLinks)
+		l.want("eve", last, "/link", "You offer 10 conversations now, which is the most")
+		l.says("ann", "a", "hello")
+		code := l.offer("ann", "a")
+		l.want("bea", "b", "/link "+code, "Asked.")
+		l.offer("eve", "c0")
+		l.want("eve", last, "/link", "You offer 10")
+		pass(corebot.LinkTime)
+		l.offer("eve", last)
+	})
+}
+
 // room is how it is in every chat now.
 type room struct {
 	group, silent bool

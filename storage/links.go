@@ -39,6 +39,7 @@ var (
 	linksFrom  = &query{linkColumns + `WHERE l.from_chat = ? ORDER BY l.id`}
 	linksInto  = &query{`SELECT COUNT(*) FROM links WHERE to_chat = ? AND state = 'linked'`}
 	openLinks  = &query{`SELECT COUNT(*) FROM links WHERE code <> ''`}
+	giverLinks = &query{`SELECT COUNT(*) FROM links WHERE code <> '' AND giver = ?`}
 	offerLink  = &query{`INSERT INTO links (from_chat, giver, code, state, expires_at, at)
 		VALUES (?, ?, ?, 'offered', ?, ?)`}
 	askLink = &query{`UPDATE links SET state = 'asked', to_chat = ?, taker = ?, code = '' WHERE id = ?
@@ -178,6 +179,13 @@ func (l *Links) offerTx(t *tx, from corebot.Key, giver corebot.Principal, code s
 	}
 	if open >= corebot.MaxOpenLinks {
 		return k, fmt.Errorf("%w: %d chats offer their conversation now, which is the most", corebot.ErrInvalid, open)
+	}
+	if _, err := t.one(giverLinks, []any{&open}, giver.String()); err != nil {
+		return k, err
+	}
+	if open >= corebot.MaxGiverLinks {
+		return k, corebot.WithHint(fmt.Errorf("%w: you offer %d conversations now, which is the most",
+			corebot.ErrInvalid, open), fmt.Sprintf("an offer ends within %v", corebot.LinkTime))
 	}
 	k = corebot.Link{
 		From: from, Giver: giver.String(), State: "offered", Code: code, ExpiresAt: t.now.Add(corebot.LinkTime),

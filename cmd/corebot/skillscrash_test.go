@@ -91,3 +91,23 @@ func killedInstall(t *testing.T, point string) {
 		old = n
 	}
 }
+
+// The directory with the skills of one chat lies among the skills of the agent, and is none of them.
+func TestTheSkillsOfAChatAreNoSkillToRemove(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	own := filepath.Join(home, "workspace", "skills", "@0123456789abcdef")
+	if out, err := exec.Command(realProgram(t), "--home", home, "init", "--yes").CombinedOutput(); err != nil {
+		t.Fatal(string(out), err)
+	}
+	if err := os.MkdirAll(filepath.Join(own, "knots"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(realProgram(t), "--home", home, "skills", "remove", filepath.Base(own),
+		"--yes").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "is no name of a skill") {
+		t.Errorf("it says %q: %v", out, err)
+	}
+	if _, err := os.Stat(filepath.Join(own, "knots")); err != nil {
+		t.Error("the skills of the chat are gone:", err)
+	}
+}

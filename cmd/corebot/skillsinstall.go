@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/internal/rootfs"
 )
 
 // skillChange is a command that installs or removes a skill.
@@ -235,7 +236,7 @@ func (c *skillChange) install(from string, f installFlags) error {
 			return err
 		}
 	}
-	if err := pack.Install(dir, staging, p, time.Now()); err != nil {
+	if err := pack.Install(dir, staging, p, old.Hash, time.Now()); err != nil {
 		return err
 	}
 	change := operate.SkillChange{Change: "install", Name: p.Name, Hash: p.Hash, Source: p.Source}
@@ -302,7 +303,7 @@ func (c *skillChange) remove(name string) error {
 	if err != nil {
 		return err
 	}
-	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || rootfs.InScopedSkills(skills.Dir+"/"+name) {
 		return usage(c.cmd, fmt.Errorf("%q is no name of a skill", oneLine(name, 80)))
 	}
 	was, err := pack.Look(dir, name)

@@ -63,13 +63,15 @@ func Look(among, name string) (i Installed, err error) {
 	return i, nil
 }
 
-// Install puts a skill into a directory of skills, in the place of the skill that has its name. The directory staging
-// is on the same file system, and nobody else works in it.
-func Install(dir, staging string, p Pack, now time.Time) error {
+// Install puts a skill into a directory of skills, in the place of the skill that has its name. was is the hash of that
+// skill as the caller has shown it, empty where none was there: a skill that somebody has changed meanwhile stays. The
+// directory staging is on the same file system, and nobody else works in it.
+func Install(dir, staging string, p Pack, was string, now time.Time) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	incoming, err := os.MkdirTemp(staging, "skill-")
+	sweep(staging, now)
+	incoming, err := os.MkdirTemp(staging, staged)
 	if err != nil {
 		return err
 	}
@@ -89,11 +91,28 @@ func Install(dir, staging string, p Pack, now time.Time) error {
 		return err
 	}
 	fault.Point("skill", "before")
+	if there, err := Look(dir, p.Name); there.Hash != was || err != nil && !errors.Is(err, corebot.ErrNotFound) {
+		return corebot.WithHint(fmt.Errorf("%w: the skill %s was changed meanwhile: nothing was installed",
+			corebot.ErrInvalid, p.Name), "give the command again, and look at the difference")
+	}
 	if err := exchange(fresh, filepath.Join(dir, p.Name)); err != nil {
 		return fmt.Errorf("put the skill %s in its place: %w", p.Name, err)
 	}
 	fault.Point("skill", "after")
 	return syncDir(dir)
+}
+
+// staged begins the names of what lies in the staging directory.
+const staged = "skill-"
+
+// sweep deletes what commands have left in the staging directory that were killed an hour ago or earlier.
+func sweep(staging string, now time.Time) {
+	left, _ := filepath.Glob(filepath.Join(staging, staged+"*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && now.Sub(info.ModTime()) > time.Hour {
+			_ = os.RemoveAll(dir) // the next command tries again
+		}
+	}
 }
 
 // inTurn moves away what was there, and then puts the directory there. A crash in between leaves no skill of that name:
@@ -117,7 +136,7 @@ func Remove(dir, staging, name string) error {
 		}
 		return err
 	}
-	gone, err := os.MkdirTemp(staging, "skill-")
+	gone, err := os.MkdirTemp(staging, staged)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func Find(from string) ([]Candidate, error) {
 }
 
 func find(src source) (all []Candidate, err error) {
-	seen := 0
+	seen, pages := 0, int64(0) // an archive can unpack one page again and again
 	err = src.walk(func(name string, regular bool, open func(int64) ([]byte, error)) error {
 		if seen++; seen > MaxEntries {
 			return fmt.Errorf("%w: %s has more than %d entries", corebot.ErrTooLarge, src, MaxEntries)
@@ -87,8 +87,11 @@ func find(src source) (all []Candidate, err error) {
 			return nil
 		}
 		c := Candidate{Dir: path.Dir(name)}
-		data, err := open(skills.MaxFile)
-		if err == nil {
+		data, err := open(min(skills.MaxFile, maxUnpacked-pages))
+		if errors.Is(err, corebot.ErrTooLarge) && maxUnpacked-pages < skills.MaxFile {
+			return fmt.Errorf("%w: the pages of %s have more than %d MiB together", err, src, maxUnpacked>>20)
+		}
+		if pages += int64(len(data)); err == nil {
 			c.FrontMatter, _, err = skills.Parse(data)
 		}
 		if c.Err = err; c.Name == "" {
@@ -204,11 +207,10 @@ func within(dir, name string) (rel string, below bool) {
 	return strings.CutPrefix(name, dir+"/")
 }
 
-// ignored says whether a file is not part of the skill: the repository that the skill lies in, Corebot's own note, and
+// ignored says whether a file is not part of the skill: a repository that it lies in or has, Corebot's own note, and
 // a note of the Finder.
 func ignored(rel string) bool {
-	first, _, _ := strings.Cut(rel, "/")
-	return first == ".git" || rel == noteFile || path.Base(rel) == ".DS_Store"
+	return strings.Contains("/"+rel+"/", "/.git/") || rel == noteFile || path.Base(rel) == ".DS_Store"
 }
 
 // HashOf is the hash of files that are sorted by path.

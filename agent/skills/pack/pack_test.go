@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,7 +183,13 @@ func TestASkillIsInstalledReplacedAndRemoved(t *testing.T) {
 	first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}, entry{name: "old.txt", data: "x"}), "")
 	must(t, err)
 	among := filepath.Join(workspace, "skills")
-	must(t, Install(among, staging, first, time.Now()))
+	left := filepath.Join(staging, "skill-killed")
+	must(t, os.MkdirAll(left, 0o700))
+	must(t, os.Chtimes(left, time.Time{}, time.Now().Add(-2*time.Hour)))
+	must(t, Install(among, staging, first, "", time.Now()))
+	if again := Install(among, staging, first, "", time.Now()); !errors.Is(again, corebot.ErrInvalid) {
+		t.Errorf("a skill that has come meanwhile is replaced: %v", again)
+	}
 	was, err := Look(among, "knots")
 	must(t, err)
 	if !was.Noted || was.Changed || was.Hash != first.Hash || was.Note.Source != first.Source {
@@ -201,7 +208,16 @@ func TestASkillIsInstalledReplacedAndRemoved(t *testing.T) {
 	if words != "changed SKILL.md\nnew new.txt\ngone old.txt\n" {
 		t.Errorf("it would change\n%s", words)
 	}
-	must(t, Install(among, staging, second, time.Now()))
+	must(t, os.WriteFile(filepath.Join(among, "knots", "old.txt"), []byte("by hand"), 0o600))
+	if late := Install(among, staging, second, was.Hash, time.Now()); !errors.Is(late, corebot.ErrInvalid) {
+		t.Errorf("a skill that was changed meanwhile is replaced: %v", late)
+	}
+	changed, err := Look(among, "knots")
+	must(t, err)
+	if !changed.Changed {
+		t.Error("what was written by hand is gone")
+	}
+	must(t, Install(among, staging, second, changed.Hash, time.Now()))
 	if now, err := Look(among, "knots"); err != nil || now.Hash != second.Hash || now.Changed {
 		t.Errorf("replaced it is %+v: %v", now, err)
 	}
@@ -221,13 +237,77 @@ func TestASkillIsInstalledReplacedAndRemoved(t *testing.T) {
 	}
 }
 
+// A repository in a skill is no part of it, wherever it lies. The hash is the same from a directory and from an
+// archive, and the same once the skill is installed.
+func TestNoRepositoryIsPartOfASkill(t *testing.T) {
+	all := []entry{
+		{name: "SKILL.md", data: page},
+		{name: "sub/.git/hooks/run.sh", data: "evil"},
+		{name: "sub/x", data: "x"},
+		{name: "inner.zip", data: "PK\x03\x04not unpacked"},
+	}
+	for _, from := range []string{unfolded(t, all...), zipped(t, all...), tarred(t, all...)} {
+		p, err := Read(from, "")
+		must(t, err)
+		among, staging := t.TempDir(), t.TempDir()
+		must(t, Install(among, staging, p, "", time.Now()))
+		is, err := Look(among, "knots")
+		must(t, err)
+		if len(p.Files) != 3 || is.Hash != p.Hash || is.Changed {
+			t.Errorf("%s has %d files with the hash %s, installed %s", from, len(p.Files), p.Hash, is.Hash)
+		}
+		if _, err := os.Lstat(filepath.Join(among, "knots", "sub", ".git")); err == nil {
+			t.Error("the repository is installed")
+		}
+	}
+}
+
+// An archive of a few kilobytes can have a directory that fills memory, or one page a thousand times.
+func TestAnArchiveFillsNoMemory(t *testing.T) {
+	var crowd, copies []entry
+	for i := range 100_000 {
+		crowd = append(crowd, entry{name: fmt.Sprintf("%0100d/", i)})
+	}
+	long := page + strings.Repeat("x", skills.MaxFile-len(page))
+	for i := range maxUnpacked/skills.MaxFile + 1 {
+		copies = append(copies, entry{name: fmt.Sprintf("k%d/SKILL.md", i), data: long})
+	}
+	for from, want := range map[string]string{
+		zipped(t, append(crowd, entry{name: "SKILL.md", data: page})...): "its directory has more than 8 MiB",
+		zipped(t, copies...): "have more than 64 MiB together",
+	} {
+		if _, err := Find(from); !errors.Is(err, corebot.ErrTooLarge) || !strings.Contains(err.Error(), want) {
+			t.Errorf("it gives %v, want %q", err, want)
+		}
+	}
+}
+
+// A pipe can come into the place of a file between the look and the read, and nobody writes into it.
+func TestNobodyWaitsForAPipe(t *testing.T) {
+	from := unfolded(t, entry{name: "SKILL.md", data: page}, entry{name: ".git/config", data: "x"})
+	must(t, syscall.Mkfifo(filepath.Join(from, ".git", "HEAD"), 0o600))
+	if p, err := Read(from, ""); err != nil || p.Commit != "" {
+		t.Errorf("a pipe in the place of a commit gives %q: %v", p.Commit, err)
+	}
+	root, err := os.OpenRoot(from)
+	must(t, err)
+	defer root.Close() //nolint:errcheck // only read
+	if data, err := readIn(root, ".git/HEAD", 10); err == nil {
+		t.Errorf("a pipe gives %q", data)
+	}
+}
+
 func TestACheckoutNamesItsCommit(t *testing.T) {
 	commit := strings.Repeat("0a", 20)
 	for name, git := range map[string][]entry{
 		"a branch": {
 			{name: ".git/HEAD", data: "ref: refs/heads/main\n"}, {name: ".git/refs/heads/main", data: commit + "\n"},
 		},
-		"a commit":   {{name: ".git/HEAD", data: commit + "\n"}},
+		"a commit": {{name: ".git/HEAD", data: commit + "\n"}},
+		"a branch that is packed": {
+			{name: ".git/HEAD", data: "ref: refs/heads/main\n"}, {name: ".git/packed-refs", data: "# pack-refs\n" +
+				strings.Repeat("1", 40) + " refs/heads/main2\n" + commit + " refs/heads/main\n^" + commit + "\n"},
+		},
 		"a trap":     {{name: ".git/HEAD", data: "ref: ../../secret\n"}, {name: "secret", data: commit}},
 		"no commit":  {{name: ".git/HEAD", data: "rm -rf /\n"}},
 		"no git":     nil,
@@ -235,7 +315,9 @@ func TestACheckoutNamesItsCommit(t *testing.T) {
 	} {
 		p, err := Read(unfolded(t, append(git, entry{name: "SKILL.md", data: page})...), "")
 		must(t, err)
-		want := map[string]string{"a branch": commit, "a commit": commit}[name]
+		want := map[string]string{
+			"a branch": commit, "a commit": commit, "a branch that is packed": commit,
+		}[name]
 		if p.Commit != want {
 			t.Errorf("%s: the commit is %q, want %q", name, p.Commit, want)
 		}

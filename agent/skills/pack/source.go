@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
 )
@@ -80,36 +83,64 @@ func (d folder) walk(fn func(string, bool, func(int64) ([]byte, error)) error) e
 		case e.IsDir():
 			return nil
 		}
-		return fn(name, e.Type().IsRegular(), func(limit int64) ([]byte, error) {
-			f, err := root.Open(name)
-			if err != nil {
-				return nil, err
-			}
-			defer f.Close() //nolint:errcheck // only read
-			return limited(f, limit)
-		})
+		return fn(name, e.Type().IsRegular(), func(limit int64) ([]byte, error) { return readIn(root, name, limit) })
 	})
+}
+
+// readIn reads a file of a directory. Somebody can have put a pipe or a device in its place since it was listed: that
+// is refused, and nobody waits for a pipe's other end.
+func readIn(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is no file", corebot.ErrInvalid, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return limited(f, limit)
 }
 
 // commit reads what a git checkout has checked out, without running git.
 func (d folder) commit() string {
-	line := func(name string) string {
-		f, err := os.Open(filepath.Join(string(d), ".git", filepath.FromSlash(name)))
-		if err != nil {
-			return ""
-		}
-		defer f.Close() //nolint:errcheck // only read
-		text, _ := limited(f, 4096)
-		return strings.TrimSpace(string(text))
+	root, err := os.OpenRoot(filepath.Join(string(d), ".git"))
+	if err != nil {
+		return ""
 	}
-	head := line("HEAD")
+	defer root.Close() //nolint:errcheck // only read
+	text := func(name string, limit int64) string {
+		data, _ := readIn(root, filepath.FromSlash(name), limit)
+		return strings.TrimSpace(string(data))
+	}
+	head := text("HEAD", maxRef)
 	if ref, is := strings.CutPrefix(head, "ref: "); is && fs.ValidPath(ref) {
-		head = line(ref)
+		if head = text(ref, maxRef); head == "" {
+			head = packedRef(text("packed-refs", maxPackedRefs), ref)
+		}
 	}
 	if len(head) != 40 && len(head) != 64 || strings.Trim(head, "0123456789abcdef") != "" {
 		return ""
 	}
 	return head
+}
+
+const (
+	maxRef        = 4 << 10 // bytes of a file that names a commit
+	maxPackedRefs = 4 << 20 // bytes of the file in which git gathers many of them
+)
+
+// packedRef is the commit of a branch in the file in which `git gc` gathers branches.
+func packedRef(refs, ref string) string {
+	for line := range strings.Lines(refs) {
+		if commit, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == ref {
+			return commit
+		}
+	}
+	return ""
 }
 
 type zipFile string
@@ -118,11 +149,21 @@ func (z zipFile) String() string { return string(z) }
 func (z zipFile) commit() string { return "" }
 
 func (z zipFile) walk(fn func(string, bool, func(int64) ([]byte, error)) error) error {
-	r, err := zip.OpenReader(string(z))
+	file, err := os.Open(string(z))
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // only read
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	in := &directory{ReaderAt: file, left: maxDirectory}
+	r, err := zip.NewReader(in, info.Size())
 	if err != nil {
 		return fmt.Errorf("read %s: %w", z, err)
 	}
-	defer r.Close() //nolint:errcheck // only read
+	in.left = math.MaxInt64 // its files have limits of their own
 	for _, f := range r.File {
 		if strings.HasSuffix(f.Name, "/") {
 			continue
@@ -140,6 +181,22 @@ func (z zipFile) walk(fn func(string, bool, func(int64) ([]byte, error)) error) 
 		}
 	}
 	return nil
+}
+
+// maxDirectory bounds the directory of a .zip, in bytes: it is read into memory as a whole.
+const maxDirectory = 8 << 20
+
+// directory is an archive that is read no further than its directory may be long.
+type directory struct {
+	io.ReaderAt
+	left int64
+}
+
+func (d *directory) ReadAt(p []byte, at int64) (int, error) {
+	if d.left -= int64(len(p)); d.left < 0 {
+		return 0, fmt.Errorf("%w: its directory has more than %d MiB", corebot.ErrTooLarge, maxDirectory>>20)
+	}
+	return d.ReaderAt.ReadAt(p, at)
 }
 
 type tarFile string
