@@ -10,11 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/gorilla/websocket"
 )
 
 // crowdVariable has this test binary be the clients of the benchmark: a process of their own, so that their processor
@@ -37,6 +36,7 @@ func TestCrowdOfSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := api{t, words[0], words[1]}
+	var all []syscall.RawConn
 	for i := range sockets {
 		chat := "main"
 		if words[3] == "own" {
@@ -46,26 +46,44 @@ func TestCrowdOfSockets(t *testing.T) {
 		tell(t, conn, map[string]any{"type": "subscribe", "agentId": "main", "sessionKey": chat})
 		tell(t, conn, map[string]any{"type": "nonsense"}) // its answer says that the subscription is there
 		readTo(t, conn, "error")
-		go drain(conn)
+		raw, err := conn.NetConn().(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, raw)
 	}
 	fmt.Println("open")
-	_, _ = io.Copy(io.Discard, os.Stdin)
-}
-
-func drain(conn *websocket.Conn) {
-	room := make([]byte, 2048)
-	for {
-		if _, err := conn.NetConn().Read(room); err != nil {
+	closed := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(closed)
+	}()
+	for sweep := time.NewTicker(20 * time.Millisecond); ; {
+		select {
+		case <-closed:
 			return
+		case <-sweep.C:
+			discard(all)
 		}
 	}
 }
 
-// crowd opens sockets from another process until the benchmark ends.
-func crowd(b *testing.B, a api, sockets int, chats string) {
-	if sockets == 0 {
-		return
+// discard throws away what has come. It takes little processor time, and wakes nothing.
+func discard(all []syscall.RawConn) {
+	room := make([]byte, 64<<10)
+	for _, raw := range all {
+		_ = raw.Read(func(fd uintptr) bool { // of a socket that was closed there is nothing to read
+			for {
+				if n, err := syscall.Read(int(fd), room); n < len(room) || err != nil {
+					return true
+				}
+			}
+		})
 	}
+}
+
+// crowd opens sockets from another process until closed is called.
+func crowd(b *testing.B, a api, sockets int, chats string) (closed func()) {
 	cmd := exec.CommandContext(b.Context(), os.Args[0], "-test.run=^TestCrowdOfSockets$", "-test.timeout=10m")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %s", crowdVariable, a.base, a.token, sockets, chats))
 	in, err := cmd.StdinPipe()
@@ -82,7 +100,7 @@ func crowd(b *testing.B, a api, sockets int, chats string) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "open\n" {
 		b.Fatalf("the clients say %q: %v", line, err)
 	}
-	b.Cleanup(func() {
+	return sync.OnceFunc(func() {
 		_ = in.Close()
 		_ = cmd.Wait() // its context may have ended it
 	})
@@ -94,41 +112,88 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTurnsThatSocketsFollow is the time of a turn, one at a time, while sockets follow its chat, or chats of
-// their own. p50-ms is the median of the time until the answer. cpu-ms is the processor time of Corebot for a turn.
-// heap-MiB is the memory of Corebot with all sockets open. Turns come one behind another, or every tenth of a second.
+// turnCost is what turns cost, one at a time.
+type turnCost struct{ p50, p90, cpu, rate, heap float64 }
+
+// turns measures n turns of a crowd's chats. Times are in milliseconds, and the rate is turns a second.
+func turns(b *testing.B, a api, n int, every time.Duration, chat func(int) string) (m turnCost) {
+	all := make([]float64, n)
+	began, spent := time.Now(), processorTime()
+	for i := range all {
+		time.Sleep(every)
+		all[i] = float64(oneTurn(b, a, chat(i)).Microseconds()) / 1000
+	}
+	m.rate = float64(n) / time.Since(began).Seconds()
+	m.cpu = float64((processorTime() - spent).Microseconds()) / 1000 / float64(n)
+	slices.Sort(all)
+	m.p50, m.p90 = all[n/2], all[n*9/10]
+	return m
+}
+
+// BenchmarkTurnsThatSocketsFollow is the time of a turn while 500 sockets follow its chat, or each a chat of its own.
+// Turns come one behind another, or ten a second. Each benchmark measures pairs in one process: turns that nobody
+// follows, and turns with the sockets. It reports medians of the pairs: p50 and p90 of the time until the answer, and
+// what a turn costs Corebot. The clients are another process.
 func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
-	for _, c := range []struct {
-		name    string
-		sockets int
-		chats   string
-	}{{"nobody", 0, ""}, {"one", 1, "same"}, {"500-of-one-chat", 500, "same"}, {"500-of-500-chats", 500, "own"}} {
-		for pace, every := range map[string]time.Duration{"one-behind-another": 0, "ten-a-second": time.Second / 10} {
-			b.Run(c.name+"/"+pace, func(b *testing.B) {
+	const pairs, sockets = 5, 500
+	for _, chats := range []string{"same", "own"} {
+		for _, every := range []time.Duration{0, time.Second / 10} {
+			b.Run(fmt.Sprintf("chats=%s/every=%v", chats, every), func(b *testing.B) {
 				app := newSender(b, daemon(b, b.TempDir()), "app", "*")
-				before := heap()
-				crowd(b, app, c.sockets, c.chats)
-				opened := heap() - before
-				var all []time.Duration
-				spent := processorTime()
-				for b.Loop() {
-					time.Sleep(every)
-					all = append(all, oneTurn(b, app))
+				chat := func(i int) string {
+					if chats == "same" {
+						return "main"
+					}
+					return fmt.Sprintf("chat%d", i%sockets)
 				}
-				b.ReportMetric(float64(opened)/(1<<20), "heap-MiB")
-				b.ReportMetric(float64((processorTime()-spent).Microseconds())/1000/float64(b.N), "cpu-ms")
-				slices.Sort(all)
-				b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
-				b.ReportMetric(float64(all[len(all)*9/10].Microseconds())/1000, "p90-ms")
+				turns(b, app, 2*sockets, 0, chat) // all chats are there
+				var alone, followed [pairs]turnCost
+				for b.Loop() {
+					for i := range pairs {
+						n := 600
+						if every > 0 {
+							n = 100
+						}
+						alone[i] = turns(b, app, n, every, chat)
+						before := heap()
+						closed := crowd(b, app, sockets, chats)
+						opened := heap() - before
+						followed[i] = turns(b, app, n, every, chat)
+						followed[i].heap = float64(opened) / (1 << 20)
+						closed()
+					}
+				}
+				for _, f := range []struct {
+					name string
+					of   func(turnCost) float64
+				}{
+					{"p50-ms", func(m turnCost) float64 { return m.p50 }},
+					{"p90-ms", func(m turnCost) float64 { return m.p90 }},
+					{"cpu-ms", func(m turnCost) float64 { return m.cpu }},
+					{"turns/s", func(m turnCost) float64 { return m.rate }},
+					{"heap-MiB", func(m turnCost) float64 { return m.heap }},
+				} {
+					b.ReportMetric(median(alone[:], f.of), "alone-"+f.name)
+					b.ReportMetric(median(followed[:], f.of), "followed-"+f.name)
+				}
 			})
 		}
 	}
 }
 
-func oneTurn(b *testing.B, app api) time.Duration {
+func median(all []turnCost, of func(turnCost) float64) float64 {
+	var values []float64
+	for _, m := range all {
+		values = append(values, of(m))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func oneTurn(b *testing.B, app api, chat string) time.Duration {
 	b.Helper()
 	began := time.Now()
-	body := fmt.Sprintf(`{"id": "m%d", "content": "help", "wait": 30}`, began.UnixNano())
+	body := fmt.Sprintf(`{"id": "m%d", "sessionKey": %q, "content": "help", "wait": 30}`, began.UnixNano(), chat)
 	if status, got := app.say(body); status != http.StatusOK || !got.Answered {
 		b.Fatalf("%d, %+v", status, got)
 	}

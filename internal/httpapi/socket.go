@@ -23,8 +23,9 @@ const (
 	socketWrite      = 10 * time.Second // for a reader to take one message
 	socketPing       = 30 * time.Second
 	maxSubscriptions = 50
-	maxPending       = 20   // messages that were sent on one socket and have not ended
-	rememberedEnds   = 1000 // of messages whose end the socket was told
+	maxPending       = 20  // messages that were sent on one socket and have not ended
+	rememberedEnds   = 520 // of messages of a chat whose end the socket was told; half are more than a round has
+	rememberedRuns   = 50  // of a chat that have begun and not ended
 )
 
 // socketToken begins the subprotocol that carries a token, for callers that cannot set headers.
@@ -70,6 +71,7 @@ type chatFeed struct {
 	*live.Follower
 	key        corebot.Key
 	subscribed bool // all runs are told; otherwise those of messages that the socket sent
+	memory
 }
 
 // end is the end of a message that the socket has sent.
@@ -89,26 +91,17 @@ type socket struct {
 	ctx  context.Context
 	end  context.CancelCauseFunc
 
-	mu       sync.Mutex
-	pinger   *time.Timer
-	ends     []socketEnd // that were not told yet
-	feeds    map[corebot.Key]*chatFeed
-	pending  map[string]underWay // by id: what the socket has sent, and has not ended
-	streamed map[run]string      // the text since the last reset
-	began    map[run]time.Time
-	over     map[run]bool
+	mu      sync.Mutex
+	pinger  *time.Timer
+	ends    []socketEnd // that were not told yet
+	feeds   map[corebot.Key]*chatFeed
+	pending map[string]underWay // by id: what the socket has sent, and has not ended
 }
 
 // underWay is a message that a socket has sent.
 type underWay struct {
 	key corebot.Key
 	at  time.Time
-}
-
-// run is the work on a message. Messages of several chats can have one id.
-type run struct {
-	key corebot.Key
-	id  string
 }
 
 // serveSocket turns a request into a socket.
@@ -139,9 +132,21 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	k := &socket{
 		call: c, conn: conn, out: outlet.out, ctx: h.ctx, end: h.end, feeds: map[corebot.Key]*chatFeed{},
-		pending: map[string]underWay{}, streamed: map[run]string{}, began: map[run]time.Time{}, over: map[run]bool{},
+		pending: map[string]underWay{},
 	}
 	k.serve()
+}
+
+// freed goes on where the client had not taken what it was told. Its chats are told with the next round, as they are to
+// the other sockets: however many clients are slow, the teller keeps its pace.
+func (k *socket) freed() bool {
+	if len(k.ends) > 0 {
+		return k.catchUp()
+	}
+	for key := range k.feeds {
+		k.server.teller.again(key)
+	}
+	return true
 }
 
 // Why a socket ends beside the reasons of its token.
@@ -152,7 +157,7 @@ var (
 
 // serve serves the socket until it ends.
 func (k *socket) serve() {
-	k.out.whenFreed(func() { k.locked(k.catchUp) })
+	k.out.whenFreed(func() { k.locked(k.freed) })
 	context.AfterFunc(k.ctx, k.bye) // which ends the reading, too
 	k.mu.Lock()
 	k.pinger = time.AfterFunc(socketPing, k.ping)
@@ -380,10 +385,12 @@ func (k *socket) follow(key corebot.Key, after int64) (f *chatFeed, gap bool, er
 	if len(k.feeds) >= maxSubscriptions+maxPending {
 		return nil, false, malformed("unsubscribe from some", "this socket follows %d chats already", len(k.feeds))
 	}
+	again := &chatFeed{key: key}
 	if f != nil {
+		again.memory = f.memory
 		k.unfollow(f)
 	}
-	f = &chatFeed{key: key}
+	f = again
 	f.Follower, gap = k.server.opts.Live.Follow(key, after, nil)
 	k.feeds[key] = f
 	k.server.teller.join(k, f)

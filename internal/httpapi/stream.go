@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,8 +38,12 @@ func (k *socket) send(q socketRequest) bool {
 		return k.refuse(q, malformed("wait for its end, or give it another id",
 			"a message with this id is under way on this socket"))
 	}
-	if _, _, err = k.follow(key, 0); err != nil {
+	f, _, err := k.follow(key, 0)
+	if err != nil {
 		return k.refuse(q, err)
+	}
+	if f.isOpen(o.id) { // a replay, of which the client is told again
+		f.forget(o.id)
 	}
 	k.pending[o.id] = underWay{key, time.Now()}
 	go o.sendTo(k)
@@ -83,23 +88,20 @@ func (k *socket) ended(e socketEnd) bool {
 	if e.err != nil {
 		return k.refuse(socketRequest{AgentID: e.key.Agent, ID: e.id}, e.err)
 	}
-	if f == nil || k.over[run{e.key, e.id}] {
+	if f == nil || slices.Contains(f.over, e.id) {
 		return true
 	}
-	own := &frame{before: k.streamed[run{f.key, e.id}], began: sent.at}
+	if f.isOpen(e.id) {
+		f.early++
+	}
+	own := &frame{before: f.run(e.id).streamed, began: sent.at}
 	own.end(k.server, f.key, e.id, e.text, f.Seq())
 	return k.finish(f, e.id, f.Seq(), own)
 }
 
 // finish tells that a run is over, and what was not streamed of its answer.
 func (k *socket) finish(f *chatFeed, id string, seq int64, end *frame) bool {
-	r := run{f.key, id}
-	delete(k.streamed, r)
-	delete(k.began, r)
-	if len(k.over) >= rememberedEnds {
-		clear(k.over)
-	}
-	k.over[r] = true
+	f.ended(id)
 	return k.write(end) && (!f.subscribed || k.updated(f, seq))
 }
 
@@ -142,26 +144,6 @@ func (k *socket) own(key corebot.Key, id string) bool {
 	return under && p.key == key
 }
 
-// toldOf tells what has happened in a chat, in one call of the kernel. room is for its bytes, and is given back.
-func (k *socket) toldOf(key corebot.Key, room []byte) []byte {
-	k.locked(func() bool {
-		f := k.feeds[key]
-		if f == nil || k.out.waits() {
-			return true
-		}
-		k.out.gather(room)
-		ok := k.events(f)
-		if room = k.out.pour(); cap(room) > largeRoom {
-			room = nil
-		}
-		return ok
-	})
-	return room
-}
-
-// largeRoom is room that is not kept for what comes next.
-const largeRoom = 64 << 10
-
 // catchUp tells what has happened in all chats, and then the ends of messages: the text of a message comes before its
 // end. A client that has not taken what it was told before keeps its places, and is told later.
 func (k *socket) catchUp() bool {
@@ -186,6 +168,9 @@ func (k *socket) catchUp() bool {
 // events tells what has happened in a chat.
 func (k *socket) events(f *chatFeed) bool {
 	events, gap := f.Next()
+	if gap {
+		f.lost(events[0].Seq)
+	}
 	if gap && !k.updated(f, events[0].Seq-1) {
 		return false
 	}
@@ -207,23 +192,21 @@ func (k *socket) events(f *chatFeed) bool {
 func (k *socket) event(f *chatFeed, pieces []live.Numbered) bool {
 	e, last := pieces[0], pieces[len(pieces)-1]
 	out := socketEvent{Seq: last.Seq, AgentID: f.key.Agent, SessionID: f.key.String(), MessageID: e.MessageID}
-	r := run{f.key, e.MessageID}
+	r := f.run(e.MessageID)
 	switch e.Kind {
 	case live.TurnStarted:
-		if len(k.began) >= rememberedEnds {
-			clear(k.began)
-			clear(k.streamed)
-		}
-		k.began[r] = e.At
-		delete(k.over, r)
+		r.began = e.At
+		f.set(r)
+		f.forget(r.id)
 		return true
 	case live.Text:
-		return k.text(r, pieces, out)
+		return k.text(f, r, pieces, out)
 	case live.TextReset:
-		if k.streamed[r] == "" {
+		if r.streamed == "" {
 			return true
 		}
-		delete(k.streamed, r)
+		r.streamed = ""
+		f.set(r)
 		out.Type = "reset"
 	case live.ToolStarted:
 		out.Type, out.ToolName = "tool_start", e.Tool
@@ -239,7 +222,7 @@ func (k *socket) event(f *chatFeed, pieces []live.Numbered) bool {
 }
 
 // text tells pieces of a text. Sockets that were told the same before share all strings.
-func (k *socket) text(r run, pieces []live.Numbered, out socketEvent) bool {
+func (k *socket) text(c *chatFeed, r openRun, pieces []live.Numbered, out socketEvent) bool {
 	f := k.server.frames.of(frameKey{out.SessionID, "text", pieces[0].Seq, out.Seq})
 	f.make(func() {
 		var b strings.Builder
@@ -247,34 +230,39 @@ func (k *socket) text(r run, pieces []live.Numbered, out socketEvent) bool {
 			b.WriteString(p.Text)
 		}
 		f.text = b.String()
-		f.before = k.streamed[r]
+		f.before = r.streamed
 		f.after = f.before + f.text
 		out.Type, out.Data = "text", &f.text
 		f.add(k.server, out)
 	})
-	if before := k.streamed[r]; before == f.before {
-		k.streamed[r] = f.after
+	if r.streamed == f.before {
+		r.streamed = f.after
 	} else {
-		k.streamed[r] = before + f.text
+		r.streamed += f.text
 	}
+	c.set(r)
 	return k.write(f)
 }
 
 // turnEnded tells the end of a run, unless the message goes on later. The end of a message that the socket has sent is
 // told when all its answers are known.
 func (k *socket) turnEnded(f *chatFeed, e live.Numbered) bool {
-	r := run{f.key, e.MessageID}
-	if k.own(r.key, r.id) || k.over[r] {
+	if k.own(f.key, e.MessageID) {
+		return true
+	}
+	if slices.Contains(f.over, e.MessageID) {
+		f.early = max(0, f.early-1)
 		return true
 	}
 	switch e.Text {
 	case "retrying", "parked", live.Waiting:
 		return k.updated(f, e.Seq)
 	}
-	streamed, began := k.streamed[r], cmp.Or(k.began[r], e.At)
+	r := f.run(e.MessageID)
+	streamed, began := r.streamed, cmp.Or(r.began, e.At)
 	text, unseen := streamed, false
 	if f.key.Channel == corebot.APIChannel { // others are told only what was streamed, so a reset would lose more
-		unseen = k.began[r].IsZero()
+		unseen = r.began.IsZero()
 		whole, err := k.wholeAnswer(f.key, e)
 		if err != nil { // the history has it, and the client is told to read that
 			k.server.opts.Log.Warn().Err(err).Str("message", e.MessageID).Msg("sockets are not told the answer")

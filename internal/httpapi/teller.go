@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"context"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -55,7 +54,7 @@ type teller struct {
 	marking sync.Mutex // of crowd, marked and due
 	marks   []*feed    // those with something to tell
 
-	room []byte
+	room []byte // for what a lone socket is told
 }
 
 func newTeller(hub *live.Hub) *teller {
@@ -105,6 +104,15 @@ func (t *teller) mark(f *feed) {
 	select {
 	case t.wake <- struct{}{}:
 	default:
+	}
+}
+
+// again marks a chat of which a socket was not told everything.
+func (t *teller) again(key corebot.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.feeds[key]; f != nil {
+		t.mark(f)
 	}
 }
 
@@ -162,13 +170,23 @@ func (t *teller) run(ctx context.Context) {
 // tell tells all sockets of a chat, and says how many they are.
 func (t *teller) tell(f *feed) (told int) {
 	t.mu.Lock()
-	sockets := slices.Collect(maps.Keys(f.sockets))
+	all := make([]member, 0, len(f.sockets))
+	for k, c := range f.sockets {
+		all = append(all, member{k, c})
+	}
 	t.mu.Unlock()
-	for i, k := range sockets {
+	r := round{lone: len(all) == 1, room: t.room}
+	for i, m := range all {
 		if i%givesWay == givesWay-1 {
 			runtime.Gosched()
 		}
-		t.room = k.toldOf(f.key, t.room)
+		m.socket.toldOf(m.chat, &r)
 	}
-	return len(sockets)
+	if t.room = r.room; cap(t.room) > largeRoom {
+		t.room = nil
+	}
+	return len(all)
 }
+
+// largeRoom is room that is not kept for what comes next.
+const largeRoom = 64 << 10

@@ -162,6 +162,9 @@ func (f *Follower) Next() (events []Numbered, gap bool) {
 	return events, gap
 }
 
+// Skip has the follower be behind an event that another follower of the conversation has read.
+func (f *Follower) Skip(seq int64) { f.seq = seq }
+
 // Seq is the number of the last event that was read.
 func (f *Follower) Seq() int64 { return f.seq }
 
