@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,9 +79,12 @@ func TestHostileServersHarmNobody(t *testing.T) {
 	slowest := make(chan time.Duration)
 	go func() { slowest <- callAllTheTime(ctx, r, "mcp__good__do") }()
 
+	var calls sync.WaitGroup // some take all the time that a call may take
 	for _, h := range hostiles {
 		h.isFoundOut(r)
+		calls.Go(func() { h.answersAsItMay(r) })
 	}
+	calls.Wait()
 	end()
 	if took := <-slowest; took > 10*time.Second {
 		t.Errorf("a call of the good server took %v", took)
@@ -121,20 +125,26 @@ func (h hostile) entry(web string) map[string]any {
 	return e
 }
 
-// isFoundOut waits until it is known for what it is, and calls its tool.
+// isFoundOut waits until it is known for what it is.
 func (h hostile) isFoundOut(r *rig) {
 	r.t.Helper()
 	found := r.await(h.name, func(s mcp.Status) bool {
 		failed := h.state == mcp.Failed && s.State == mcp.Connecting && s.LastError != "" // and is tried again by now
 		return (s.State == h.state || failed) && strings.Contains(s.LastError, h.says)
 	})
-	if h.call != "" {
-		if got := r.call("mcp__"+h.name+"__do", `{}`); got.Outcome != h.call {
-			r.t.Errorf("%s: a call is %s: %.300s", h.name, got.Outcome, got.Content)
-		}
-	}
 	if len(found.Tools) > 256 {
 		r.t.Errorf("%s: %d tools", h.name, len(found.Tools))
+	}
+}
+
+// answersAsItMay calls its tool.
+func (h hostile) answersAsItMay(r *rig) {
+	r.t.Helper()
+	if h.call == "" {
+		return
+	}
+	if got := r.call("mcp__"+h.name+"__do", `{}`); got.Outcome != h.call {
+		r.t.Errorf("%s: a call is %s: %.300s", h.name, got.Outcome, got.Content)
 	}
 }
 
