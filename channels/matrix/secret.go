@@ -46,6 +46,14 @@ func keeperOf(s Settings, site channels.Site) *sealed.Keeper {
 	})
 }
 
+// about says what an account is, to whoever sets one up or looks for what is wrong.
+func about() string {
+	if sealed.Built {
+		return "an account of Matrix, also in encrypted rooms"
+	}
+	return "an account of Matrix, in rooms without encryption"
+}
+
 // canRead says for people what becomes of encrypted rooms.
 func (c *Channel) canRead() string {
 	if sealed.Built {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,11 @@ type reader struct {
 
 func openSealed(t *testing.T, chats int) networkPlatform {
 	s := &secretRooms{dendrite: openDendrite(t, 0).(*dendrite)}
+	t.Cleanup(func() {
+		if log, err := os.ReadFile(filepath.Join(s.dir, "log")); t.Failed() {
+			t.Logf("Dendrite says: %s %v", log[max(0, len(log)-4000):], err)
+		}
+	})
 	bot := id.UserID("@corebot:localhost")
 	s.token = s.login("corebot")
 	for chat := range chats {
