@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
+)
+
+// twoChats is a home in which each of two chats has said a word of its own.
+func twoChats(t *testing.T) *crash {
+	t.Helper()
+	model := httptest.NewServer(llmtest.New(func(r llmtest.Request) llmtest.Answer {
+		return llmtest.Text(lastUser(r))
+	}))
+	t.Cleanup(model.Close)
+	c := &crash{t: t, binary: realProgram(t), home: t.TempDir(), model: model.URL + "/v1", env: []string{
+		"COREBOT_CONSOLE_ADDR=127.0.0.1:0", "COREBOT_OBSERVABILITY_ADDR=127.0.0.1:0",
+	}}
+	c.done("send", "--chat", "gone", "--wait", strings.Repeat("the wombat digs. ", 2000))
+	c.done("send", "--chat", "stays", "--wait", "the quokka smiles")
+	return c
+}
+
+// done runs a command that must succeed.
+func (c *crash) done(args ...string) string {
+	c.t.Helper()
+	out, err := c.command("", args...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// dies runs a command that must be killed at a point.
+func (c *crash) dies(point string, args ...string) {
+	c.t.Helper()
+	out, err := c.command(point, args...).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		c.t.Fatalf("%v was not killed: %v\n%s", args, err, out)
+	}
+}
+
+// finds says whether a search of a chat has a word.
+func (c *crash) finds(chat, word string) bool {
+	c.t.Helper()
+	out, err := inside(c.t.Context(), c.home, "chats", "search", "main:cli:local:"+chat, word)
+	if err != nil {
+		c.t.Fatalf("search %s: %v\n%s", chat, err, out)
+	}
+	return strings.Contains(out, word)
+}
+
+func (c *crash) whole() {
+	c.t.Helper()
+	if out, err := inside(c.t.Context(), c.home, "db", "check"); err != nil {
+		c.t.Errorf("db check: %v\n%s", err, out)
+	}
+}
+
+// TestKilledDuringAReindexSearchesFindEverything kills `corebot db reindex`, and the Corebot that fills the index.
+func TestKilledDuringAReindexSearchesFindEverything(t *testing.T) {
+	t.Parallel()
+	for _, point := range long.Or([]string{"reindex.after", "index.before"}, []string{
+		"reindex.before", "reindex.after", "index.before", "index.after",
+	}) {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := twoChats(t)
+			if strings.HasPrefix(point, "reindex") {
+				c.dies(point, "db", "reindex")
+			} else {
+				c.done("db", "reindex")
+				c.diesWhileItServes(point)
+			}
+			for _, when := range []string{"at once", "after the next start"} {
+				if !c.finds("gone", "wombat") || !c.finds("stays", "quokka") || c.finds("stays", "wombat") {
+					t.Errorf("%s a search finds something else", when)
+				}
+				c.done("send", "--chat", "stays", "--wait", "hello")
+			}
+			c.whole()
+		})
+	}
+}
+
+// TestKilledDuringADeletionTheSameCommandEndsIt kills `corebot chats delete` between its commits. The other chat has
+// what it had, and afterwards no byte of the home has a word of the chat.
+func TestKilledDuringADeletionTheSameCommandEndsIt(t *testing.T) {
+	t.Parallel()
+	for _, point := range long.Or([]string{"forget.history.after", "scrub.before"}, []string{
+		"forget.begin.before", "forget.begin.after", "forget.messages.before", "forget.messages.after",
+		"forget.history.before", "forget.history.after", "forget.arguments.after", "forget.traces.before",
+		"forget.traces.after", "forget.note.before", "forget.note.after", "scrub.terms.after", "scrub.before",
+		"scrub.after",
+	}) {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := twoChats(t)
+			const key = "main:cli:local:gone"
+			if len(filesWith(t, c.home, "wombat")) == 0 {
+				t.Fatal("the word was never there")
+			}
+			c.dies(point, "chats", "delete", key)
+			c.whole()
+			if out, err := c.command("", "chats", "delete", key).CombinedOutput(); err != nil &&
+				!strings.Contains(string(out), "not found") { // all that was left were free pages
+				t.Fatalf("the second deletion: %v\n%s", err, out)
+			}
+			if left := filesWith(t, c.home, "wombat"); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+			if !c.finds("stays", "quokka") {
+				t.Error("another chat has lost its words")
+			}
+			c.whole()
+		})
+	}
+}
+
+// filesWith are the files of a home with a word in their bytes.
+func filesWith(t *testing.T, home, word string) (files []string) {
+	t.Helper()
+	if err := filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(bytes.ToLower(data), []byte(word)) {
+			files = append(files, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
