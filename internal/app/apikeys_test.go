@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/storage"
 )
 
 // keyed makes a request under an idempotency key.
@@ -250,5 +253,51 @@ func TestTheMemoryOfAChatComesInPages(t *testing.T) {
 	}
 	if status, answer := reader.ask("GET", "/api/chats/main:api::main/memory?after=x", ""); status != 400 {
 		t.Errorf("behind x it is %d, %s", status, answer)
+	}
+}
+
+func TestFactsAreReadAndForgottenOverTheAPI(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	reader, operator := newAPI(t, a, "reader", "read"), newAPI(t, a, "operator", "operate")
+	key := corebot.Key{Agent: "main", Channel: "test", Chat: "home"}
+	ada := corebot.Principal{Channel: "test", ID: "ada"}
+	for _, object := range []string{"Rome", "Oslo"} {
+		if err := storage.NewFacts(a.Store).Learn(t.Context(), corebot.Fact{
+			Key: key, Scope: corebot.FactsOfChat, Subject: "Ada", Relation: "lives in", Object: object, Sender: ada,
+			MessageID: "m1", Taint: "web", Replaces: true, At: time.Now(),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var page operate.Page[operate.Fact]
+	reader.get("/api/facts", &page)
+	if len(page.Rows) != 1 || page.Rows[0].Object != "Oslo" || page.Rows[0].Sender != ada.String() ||
+		page.Rows[0].Taint != "web" {
+		t.Fatalf("the facts are %+v", page.Rows)
+	}
+	newest := page.Rows[0]
+	reader.get("/api/facts?superseded=true&chat="+key.String(), &page)
+	if len(page.Rows) != 2 || page.Rows[1].SupersededBy != newest.ID {
+		t.Errorf("the facts with those superseded are %+v", page.Rows)
+	}
+	path := "/api/facts/" + strconv.FormatInt(newest.ID, 10)
+	if status, answer := reader.ask("DELETE", path, ""); status != http.StatusForbidden {
+		t.Errorf("a reader forgets: %d, %s", status, answer)
+	}
+	var one operate.Fact
+	if reader.get(path, &one); one.Object != "Oslo" {
+		t.Errorf("the fact is %+v", one)
+	}
+	if status, answer := operator.ask("DELETE", path, ""); status != http.StatusOK {
+		t.Errorf("an operator does not forget: %d, %s", status, answer)
+	}
+	if status, _ := reader.ask("GET", path, ""); status != http.StatusNotFound {
+		t.Errorf("a forgotten fact is shown: %d", status)
+	}
+	for _, bad := range []string{"/api/facts?after=x", "/api/facts?chat=x", "/api/facts/x"} {
+		if status, answer := reader.ask("GET", bad, ""); status < 400 || status >= 500 {
+			t.Errorf("%s: %d, %s", bad, status, answer)
+		}
 	}
 }

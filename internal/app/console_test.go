@@ -110,6 +110,7 @@ func TestTheAPIIsAsItDescribesItself(t *testing.T) {
 	values := strings.NewReplacer("{agent}", "main", "{chat}", "main:cli:local:home", "{id}", "m1")
 	ids := map[string]int64{
 		"/api/deadletters/{id}": letter, "/api/schedules/{id}": task.ID, "/api/jobs/{id}": 1, "/api/approvals/{id}": 1,
+		"/api/facts/{id}": 1,
 	}
 	var doc described
 	operator.get("/api/openapi.json", &doc)
@@ -137,7 +138,7 @@ func TestTheAPIIsAsItDescribesItself(t *testing.T) {
 			status, answer = operator.ask("GET", at, "")
 		}
 		if status == http.StatusNotFound && missing {
-			want = failure // there is neither a job nor an approval, no skill and no MCP server
+			want = failure // there is no job, approval or fact, no skill and no MCP server
 		} else if status != http.StatusOK {
 			t.Errorf("GET %s: %d, %s", at, status, answer)
 		}

@@ -71,6 +71,31 @@ func searchMemory(s *operate.Service, ctx context.Context, q memorySearch) (oper
 	})
 }
 
+type factsQuery struct {
+	Agent      string `query:"agent" doc:"left out: all agents"`
+	Chat       string `query:"chat" doc:"the key of a chat: the facts that it sees"`
+	Superseded bool   `query:"superseded" doc:"facts that a newer one stands for, too"`
+	part
+}
+
+func listFacts(s *operate.Service, ctx context.Context, q factsQuery) (p operate.Page[operate.Fact], err error) {
+	of := operate.FactQuery{Agent: q.Agent, Superseded: q.Superseded, Part: q.of()}
+	if q.Chat != "" {
+		if of.Key, err = corebot.ParseKey(q.Chat); err != nil {
+			return p, err
+		}
+	}
+	return s.ListFacts(ctx, of)
+}
+
+func showFact(s *operate.Service, ctx context.Context, by byID) (operate.Fact, error) {
+	return s.ShowFact(ctx, operate.ByFact(by))
+}
+
+func forgetFact(s *operate.Service, ctx context.Context, by byID) (operate.Done, error) {
+	return s.ForgetFacts(ctx, operate.ByFacts{IDs: []int64{by.ID}})
+}
+
 type memoryQuery struct {
 	byChat
 	part
