@@ -226,6 +226,11 @@ var poisonedDoors = map[string]func(v *victim, chat, text string){
 		v.say("ann", chat, "/new")
 		v.say("ann", chat, `READ memory.read {"scope":"chat"}`)
 	},
+	"search of memory": func(v *victim, chat, text string) {
+		v.say("mallory", chat, fmt.Sprintf(`READ memory.write {"scope":"chat","content":%q}`, "zebra: "+text))
+		v.say("ann", chat, "/new")
+		v.say("ann", chat, `READ memory.search {"query":"zebra"}`)
+	},
 	"fork": func(v *victim, chat, text string) {
 		v.say("mallory", chat, text)
 		v.say("ann", chat, "/fork of-"+chat)
