@@ -122,13 +122,14 @@ func (v *Vectors) Run(ctx context.Context) error {
 	}
 	signal(v.db.meant) // texts from before vectors existed, or since they were last made
 	wait := backoff.Policy{Base: v.opts.Every, Max: 10 * time.Minute}
-	for failures := 0; ; {
+	// What was there before has waited, and so it waits only until the program has started.
+	for failures, more := 0, min(v.opts.Every, time.Second); ; more = v.opts.Every {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-v.db.meant:
 		}
-		if rest(ctx, about(v.opts.Every)) != nil {
+		if rest(ctx, about(more)) != nil {
 			return nil
 		}
 		err := v.catchUp(ctx, failures >= patientFailures)

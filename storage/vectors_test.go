@@ -467,6 +467,32 @@ func TestVectorsAreMadeBehindTheTurnsAndNothingPolls(t *testing.T) {
 	})
 }
 
+// A text that a start finds has waited long enough.
+func TestTextsFromBeforeAStartWaitForTheStartAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := openTest(t, t.TempDir())
+		dialogue(t, db, "c", "1", "a hound", "ok")
+		v := NewVectors(db, VectorOptions{Embedder: &embedderTest{}, Model: "m"})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- v.Run(ctx) }()
+		for _, c := range []struct {
+			after time.Duration
+			want  int64
+		}{{time.Second / 2, 0}, {time.Second, 2}, {5 * time.Second, 2}, {10 * time.Second, 4}} {
+			time.Sleep(c.after)
+			if n, err := v.count(t.Context()); err != nil || n != c.want {
+				t.Errorf("after another %v there are %d vectors, want %d: %v", c.after, n, c.want, err)
+			}
+			if c.after == time.Second {
+				dialogue(t, db, "c", "2", "a cat", "ok") // a new text waits for more
+			}
+		}
+		cancel()
+		must(t, <-ended)
+	})
+}
+
 // count counts the vectors.
 func (v *Vectors) count(ctx context.Context) (n int64, err error) {
 	_, err = v.db.reader.one(ctx, &query{`SELECT COUNT(*) FROM vectors`}, []any{&n})

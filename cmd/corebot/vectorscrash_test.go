@@ -60,8 +60,7 @@ func TestKilledWhileItEmbedsEachTextGetsItsVector(t *testing.T) {
 			server := httptest.NewServer(e)
 			t.Cleanup(server.Close)
 			c := &crash{t: t, binary: binary, home: t.TempDir(), env: []string{
-				"COREBOT_LLM_OFFLINE=true", "COREBOT_LLM_EMBEDDINGS_BASE_URL=" + server.URL,
-				"COREBOT_LLM_EMBEDDINGS_MODEL=m", "COREBOT_LLM_EMBEDDINGS_BATCH=2", "COREBOT_CONSOLE_ADDR=127.0.0.1:0",
+				"COREBOT_LLM_OFFLINE=true", "COREBOT_CONSOLE_ADDR=127.0.0.1:0",
 				"COREBOT_OBSERVABILITY_ADDR=127.0.0.1:0",
 			}}
 			chat := c.command("", "chat")
@@ -69,6 +68,8 @@ func TestKilledWhileItEmbedsEachTextGetsItsVector(t *testing.T) {
 			if out, err := chat.CombinedOutput(); err != nil {
 				t.Fatalf("chat: %v\n%s", err, out)
 			}
+			c.env = append(c.env, "COREBOT_LLM_EMBEDDINGS_BASE_URL="+server.URL, "COREBOT_LLM_EMBEDDINGS_MODEL=m",
+				"COREBOT_LLM_EMBEDDINGS_BATCH=2")
 			again := 0
 			if point != "vectors.stored" {
 				again = 1 // a call whose vectors were not stored is made once more
