@@ -188,12 +188,26 @@ func (p *tab) write(field, text string) {
 	p.run(chromedp.SendKeys(field, text))
 }
 
-// say sends a message in the chat that is open.
+// full shows every step of the turns in the chat that is open.
+func (p *tab) full() {
+	p.t.Helper()
+	p.press("Full")
+	p.until(`document.getElementById("log").classList.contains("full")`)
+}
+
+// say sends a message in the chat that is open, and waits until the page has it: the field is empty before the stream
+// has told of the message.
 func (p *tab) say(text string) {
 	p.t.Helper()
+	p.eval(`(() => {
+		window.told = false;
+		const watch = new MutationObserver(() => { window.told = true; });
+		for (const part of ["waiting", "log"]) watch.observe(document.getElementById(part), { childList: true });
+	})()`)
+	p.until(`window.told === false`)
 	p.write("#text", text)
 	p.press("Send")
-	p.until(`document.getElementById("text").value === ""`)
+	p.until(`document.getElementById("text").value === "" && window.told`)
 }
 
 func (p *tab) eval(js string) (value any) {

@@ -63,7 +63,7 @@ func watchAnAnswer(_ *browsing, p *tab) {
 }
 
 func watchACall(_ *browsing, p *tab) {
-	p.press("Full")
+	p.full()
 	p.say("LIST please")
 	p.shows("The call has ended.")
 	p.click(`(//*[@id="log"]//details[summary[contains(., "Result")]]/summary)[last()]`)
@@ -75,6 +75,7 @@ func decideCalls(b *browsing, p *tab) {
 	note := filepath.Join(b.home, "workspace", "notes", "a.md")
 	p.say("WRITE and I deny it")
 	p.press("Deny")
+	p.shows("is denied") // by the page behind this one
 	p.until(`document.querySelectorAll("#waiting .entry").length === 0`)
 	if _, err := os.Stat(note); err == nil {
 		p.t.Error("a denied call has run")
@@ -83,6 +84,7 @@ func decideCalls(b *browsing, p *tab) {
 	p.shows("May it call")
 	p.shows("notes/a.md")
 	p.press("Approve once")
+	p.shows("is approved")
 	p.until(`document.querySelectorAll("#waiting .entry").length === 0`)
 	if text, err := os.ReadFile(note); err != nil || string(text) != hostile[0] {
 		p.t.Errorf("the approved call has written %q: %v", text, err)
@@ -181,7 +183,7 @@ func killInTheMiddle(b *browsing, p *tab) {
 // stayTexts shows texts that are scripts if a page takes them for markup. They come from people, the model and tools,
 // and stand in names of chats, senders and files, and in errors.
 func stayTexts(b *browsing, p *tab) {
-	p.press("Full")
+	p.full()
 	line := strings.ReplaceAll(strings.Join(hostile, " "), "\n", " ")
 	for _, text := range []string{"MARKUP please", line, "LIST please"} {
 		p.say(text)

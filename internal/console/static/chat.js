@@ -57,7 +57,7 @@
       }
       waiting.replaceChildren(parts(e.data));
       if (!waiting.children.length) reset();
-      document.getElementById("empty")?.remove();
+      else document.getElementById("empty")?.remove();
     }));
     source.addEventListener("text", (e) => keep(() => { draft.hidden = false; draftText.append(JSON.parse(e.data)); }));
     source.addEventListener("reset", reset);
