@@ -111,7 +111,8 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await, "exits": exits, "fields": fields, "busyport": busyPort, "look": lookInside,
-			"refused": refused, "same": same, "sqlite": sqlite, "terminate": terminate,
+			"refused": refused, "same": same, "says": tells, "sqlite": sqlite, "telegram": telegram,
+			"terminate": terminate, "told": told,
 		},
 	})
 }
