@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -144,14 +145,15 @@ func (c *client) open(f *file) func(context.Context) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !filepath.IsLocal(at.Path) { // of a server of the Bot API that keeps files on its own disk
+		// A server of the Bot API that keeps files on its own disk names a place there.
+		if !filepath.IsLocal(at.Path) || path.Clean(at.Path) != at.Path {
 			return nil, errors.New("the Bot API gives no path of a file")
 		}
-		path := strings.Split(at.Path, "/")
-		for i, p := range path {
-			path[i] = url.PathEscape(p)
+		steps := strings.Split(at.Path, "/")
+		for i, p := range steps {
+			steps[i] = url.PathEscape(p)
 		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.files+strings.Join(path, "/"), nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.files+strings.Join(steps, "/"), nil)
 		if err != nil {
 			return nil, c.wire.Hidden(err)
 		}
