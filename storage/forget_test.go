@@ -81,6 +81,16 @@ func marked(t *testing.T, db *DB, chat, mark string, turns int) {
 		`INSERT INTO attached_files (agent, channel, account, chat, thread, message_id, hash, name, media_type, size,
 			at) VALUES ('main', 'test', '', ?2, '', ?1, ?1, ?1, ?1, 1, 1)`,
 		`INSERT INTO file_charges VALUES ('main:test::' || ?2, 'test', '', ?1, 1, 1)`,
+		`INSERT INTO approvals (life_id, run, position, tool, args, dir, files, digest, change, rule, taint, step_id,
+			because, state, reason, created_at, expires_at, resolved_by) SELECT MIN(m.id), 1, 0, 'fs.write', ?1, ?1,
+			?1, x'', ?1, 'r', ?1, 's', ?1, 'denied', ?1, 1, 1, ?1 FROM message_life m JOIN lanes l ON l.id = m.lane_id
+			WHERE l.chat = ?2 AND l.direction = 1`,
+		`INSERT INTO waits (life_id, run, position, kind, purpose, state, sender, chat, word, reason, ended_by,
+			created_at, due_at) SELECT MIN(m.id), 1, 1, 'word', ?1, 'over', ?1, ?1, ?1, ?1, ?1, 1, 1
+			FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.chat = ?2 AND l.direction = 1`,
+		`INSERT INTO jobs (kind, background, state, parent_id, life_id, results, sender, prompt, depth, tokens, calls,
+			reason, noted_at, created_at) SELECT 'run', 1, 'done', MIN(m.id), MIN(m.id), ?1, ?1, ?1, 1, 1, 1, ?1, 1, 1
+			FROM message_life m JOIN lanes l ON l.id = m.lane_id WHERE l.chat = ?2 AND l.direction = 1`,
 	} {
 		sideQuery(t, db.path, q, mark, chat)
 	}

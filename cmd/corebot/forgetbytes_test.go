@@ -1,0 +1,88 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOfADeletedChatNothingIsInTheHomeALaterBackupOrTheLog gives a chat files, a line of memory and a dead
+// letter. After the deletion it looks at every byte of the home, of a backup and of the log.
+func TestOfADeletedChatNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
+	t.Parallel()
+	s := startService(t)
+	for chat, word := range map[string]string{"gone": "wombat", "stays": "quokka"} {
+		for i, content := range []string{
+			"a " + word + " lives here",
+			"/tool memory.write {\"scope\":\"chat\",\"content\":\"likes the " + word + "\"}",
+		} {
+			s.tells(chat, word, i, content)
+		}
+	}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"no"}}`, http.StatusUnauthorized)
+	}))
+	t.Cleanup(refusing.Close)
+	s.terminate()
+	s.env = []string{
+		"COREBOT_LLM_OFFLINE=false", "OPENAI_BASE_URL=" + refusing.URL + "/v1", "OPENAI_API_KEY=x",
+		"OPENAI_MODEL=scripted",
+	}
+	s.startAndWait()
+	s.tells("gone", "wombat", 9, "the wombat is lost")
+	if letters := s.output("dlq", "list"); !strings.Contains(letters, "gone-9") {
+		t.Fatalf("the dead letters are %s", letters)
+	}
+
+	around := filepath.Dir(s.home) // of the home and of the logs
+	before := filepath.Join(t.TempDir(), "backup")
+	s.output("db", "backup", "--to", before)
+	for _, part := range []string{"corebot.db", "MEMORY.md", "data/files/"} {
+		if all := strings.Join(filesWith(t, before, "wombat"), "\n"); !strings.Contains(all, part) {
+			t.Fatalf("an earlier backup has no wombat in %s: %s", part, all)
+		}
+	}
+	hash := fmt.Sprintf("%x", sha256.Sum256(fileWith("wombat")))
+	if len(filesWith(t, filepath.Join(before, "manifest.json"), hash)) == 0 {
+		t.Fatal("the manifest of the earlier backup does not name the file")
+	}
+	s.output("chats", "delete", "main:webhook::gone")
+	s.output("db", "backup", "--to", filepath.Join(around, "backup"))
+	for _, mark := range []string{"wombat", hash} {
+		if left := filesWith(t, around, mark); len(left) > 0 {
+			t.Errorf("%s is left in %v", mark, left)
+		}
+	}
+	if all := filesWith(t, filepath.Join(around, "backup"), "quokka"); len(all) < 3 {
+		t.Errorf("the backup has of another chat only %v", all)
+	}
+	if audit := s.output("audit", "--json"); !strings.Contains(audit, "chat.delete") {
+		t.Errorf("the audit has no deletion: %s", audit)
+	}
+	if verified := s.output("audit", "verify"); !strings.Contains(verified, "emptied") {
+		t.Errorf("the audit says %s", verified)
+	}
+}
+
+// fileWith is what the file of a message says.
+func fileWith(word string) []byte { return []byte("in the file is a " + word) }
+
+// tells posts a message with a file, and waits for its end.
+func (s *service) tells(chat, word string, i int, content string) {
+	s.t.Helper()
+	id := fmt.Sprintf("%s-%d", chat, i)
+	file := base64.StdEncoding.EncodeToString(fileWith(word))
+	if status := s.post(fmt.Sprintf(`{"id":%q,"chatId":%q,"senderId":"ann","content":%q,"attachments":[{"name":%q,`+
+		`"data":%q}]}`, id, chat, content, word+".txt", file)); status != http.StatusAccepted {
+		s.t.Fatalf("the message was answered %d", status)
+	}
+	s.await("the end of "+id, func() bool {
+		life := s.output("why", id)
+		return strings.Contains(life, "ended: answered") || strings.Contains(life, "dead: permanent")
+	})
+}
