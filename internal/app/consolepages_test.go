@@ -129,6 +129,7 @@ func TestEveryPageIsThereInHTMLAndInJSON(t *testing.T) {
 		"/deadletters/1", "/deadletters?action=replay", "/why?id=" + lives.MessageID, "/chats/main:console:local:new",
 		"/deadletters?text=nothing-has-this", "/audit?tool=fs.read&since=2026-01-01", "/cost?from=2026-01-01",
 		"/jobs?all=yes", "/chats?channel=webhook",
+		"/memory?superseded=yes&chat=main:webhook::work", "/memory?find=news",
 	}, pagePaths...)
 	for _, path := range paths {
 		started := time.Now()
@@ -153,7 +154,8 @@ func TestEveryPageIsThereInHTMLAndInJSON(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"/nothing": 404, "/deadletters/99": 404, "/deadletters/x": 404, "/chats/nonsense": 422, "/tasks/9": 404,
-		"/chats/main:webhook::nobody": 404, "/audit?since=never": 422, "/static/x/console.js": 404,
+		"/chats/main:webhook::nobody": 404, "/audit?since=never": 422,
+		"/memory?after=x": 422, "/static/x/console.js": 404,
 	} {
 		if status, text := b.get(path); status != want {
 			t.Errorf("%s is %d, want %d: %s", path, status, want, text)

@@ -162,6 +162,7 @@ func (c *Console) routes() map[string]func(*visit) error {
 		"GET /skills/{agent}/{name}":         c.skill,
 		"GET /memory":                        c.memory,
 		"POST /memory/{action}":              c.changeMemory,
+		"POST /memory/facts/forget":          c.forgetFacts,
 		"GET /cost":                          c.cost,
 		"GET /health":                        c.health,
 		"GET /settings":                      c.settings,
