@@ -54,6 +54,9 @@ type networkPlatform interface {
 	complaints() []string
 }
 
+// growing is a platform whose messages can be edited. It has the texts of all edits.
+type growing interface{ edits() []string }
+
 // forgetful is a platform that forgets. It names the chats as the database has them, as a pattern of SQL.
 type forgetful interface{ chatLike(chat int) string }
 
@@ -316,8 +319,12 @@ func (b *besieged) judge() {
 	if copies > most {
 		b.t.Errorf("%d replies are shown twice, at most %d can be", copies, most)
 	}
+	wrongs := b.platform.complaints()
+	if p, edits := b.platform.(growing); edits && b.streams {
+		wrongs = append(wrongs, grown(p.edits())...)
+	}
 	early := 0
-	for _, c := range b.platform.complaints() {
+	for _, c := range wrongs {
 		// A program that is killed before it has stored that the platform asks to wait does not know of it.
 		if strings.Contains(c, "was to be left alone") && early < networkKills() {
 			early++

@@ -115,15 +115,13 @@ func (p *telegramPlatform) away(meanwhile func()) {
 
 func (p *telegramPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), false }
 
-func (p *telegramPlatform) complaints() []string {
-	if !p.stream {
-		return p.Complaints()
-	}
-	var edits []string
+func (p *telegramPlatform) complaints() []string { return p.Complaints() }
+
+func (p *telegramPlatform) edits() (texts []string) {
 	for _, c := range p.Calls("editMessageText") {
-		edits = append(edits, c.Text)
+		texts = append(texts, c.Text)
 	}
-	return append(p.Complaints(), grown(edits)...)
+	return texts
 }
 
 // grown is what is wrong with the edits by which answers have grown.
@@ -296,7 +294,8 @@ func (p *slackPlatform) away(meanwhile func()) {
 }
 
 func (p *slackPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
-func (p *slackPlatform) complaints() []string     { return append(p.Complaints(), grown(p.Edited())...) }
+func (p *slackPlatform) complaints() []string     { return p.Complaints() }
+func (p *slackPlatform) edits() []string          { return p.Edited() }
 
 // discordPlatform forgets every session while it is out of reach: then only its history has what was said.
 type discordPlatform struct {
@@ -355,10 +354,11 @@ func (p *discordPlatform) away(meanwhile func()) {
 
 func (p *discordPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
 
-func (p *discordPlatform) complaints() []string {
-	var edits []string
+func (p *discordPlatform) complaints() []string { return p.Complaints() }
+
+func (p *discordPlatform) edits() (texts []string) {
 	for _, c := range p.Calls("edit") {
-		edits = append(edits, string(c.Body))
+		texts = append(texts, string(c.Body))
 	}
-	return append(p.Complaints(), grown(edits)...)
+	return texts
 }
