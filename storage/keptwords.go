@@ -72,10 +72,12 @@ func (r *Retention) sweepKept(ctx context.Context, c corebot.Chat, before time.T
 }
 
 const (
-	// endedLife is true for a life m that is over, and for which nothing waits that it caused or that took it in.
+	// endedLife is true for a life m that is over, and for which nothing waits that it caused, that caused it, or that
+	// took it in. A parent that runs or is replayed needs its child, as in [lifeOver].
 	endedLife = `m."end" NOT IN ('', 'dead') AND NOT EXISTS (SELECT 1 FROM message_life c WHERE c.cause_id = m.id
 		AND c."end" IN ('', 'dead'))
-		AND NOT EXISTS (SELECT 1 FROM message_life p WHERE p.id = m.merged_id AND p."end" IN ('', 'dead'))`
+		AND NOT EXISTS (SELECT 1 FROM message_life p WHERE p.id IN (m.cause_id, m.merged_id)
+		AND p."end" IN ('', 'dead'))`
 	endedAsk  = `approvals.life_id = m.id AND state <> 'awaiting' AND digest <> x''`
 	endedWait = `waits.life_id = m.id AND state NOT IN ('open', 'waiting') AND purpose || word || waits.reason <> ''`
 	endedJob  = `jobs.life_id = m.id AND state <> 'open' AND prompt || jobs.reason <> ''`

@@ -89,11 +89,12 @@ func TestWhatHasEndedLosesItsWordsAtTheTimeOfItsChat(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// A message that a life has caused can need its journal, and so can a life that took it in.
+// A message that a life has caused can need its journal, and so can a life that took it in, or the one that caused it.
 func TestALifeThatSomethingStillNeedsKeepsItsWords(t *testing.T) {
 	for name, link := range map[string]string{
 		"caused": `UPDATE message_life SET cause_id = ?1 WHERE id = ?2`,
 		"merged": `UPDATE message_life SET merged_id = ?2 WHERE id = ?1`,
+		"parent": `UPDATE message_life SET cause_id = ?2 WHERE id = ?1`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := openTest(t, t.TempDir())
