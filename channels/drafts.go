@@ -132,7 +132,9 @@ func (x *drafts) died(ctx context.Context, e Editor, m corebot.Message) {
 		return
 	}
 	defer x.release(d)
-	if d.Reply != m.ID {
+	// It may have died before it took the place, or after it had left it.
+	its := d.Reply == "" && (d.Answers == "" || slices.Contains(OutboundOf(m, nil).Answers(), d.Answers))
+	if d.Reply != m.ID && !its {
 		return
 	}
 	d.Reply = ""
@@ -212,7 +214,13 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, draftCall)
 	defer cancel()
-	switch r, shown, err := asked.Delivered(ctx, ellipsis(d.Draft)); {
+	var r Receipt
+	var shown bool
+	err := guarded(func() (err error) {
+		r, shown, err = asked.Delivered(ctx, ellipsis(d.Draft))
+		return err
+	})
+	switch {
 	case err != nil && !errors.Is(err, ErrMayBeShown):
 		return fmt.Errorf("ask whether a draft was begun: %w", err)
 	case err == nil && !shown && !d.missing(time.Now()):
@@ -229,6 +237,16 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 		d.Draft, d.missed = found, time.Time{}
 		return nil
 	}
+}
+
+// guarded makes an error of a panic of a channel, which would end the program: no attempt to send has begun.
+func guarded(ask func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return ask()
 }
 
 // missing notes that the platform does not show a draft, and says whether that counts.
@@ -251,7 +269,7 @@ func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, draftCall)
 		defer cancel()
-		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
+		if err := guarded(func() error { return e.Erase(ctx, d.Key, d.Shown) }); err != nil {
 			x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft stays in its chat")
 			if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent {
 				d.unsure = true // the next try, or the next message, takes it back
@@ -331,7 +349,7 @@ func (x *drafts) left(ctx context.Context, k corebot.Key, gone bool) {
 		x.forget(ctx, d)
 		return
 	}
-	d.Reply = ""
+	d.Reply, d.Answers = "", ""
 	if err := x.store.Put(ctx, d.Draft); err != nil {
 		x.log.Warn().Err(err).Str("chat", k.String()).Msg("a crash now can show a reply twice")
 	}
@@ -418,7 +436,8 @@ func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *
 	r.drafts.left(kept, o.Key, gone) // before the send, which cannot be repeated as an edit can
 	o.Shown = append(slices.Clone(o.Shown), place)
 	receipt, err = r.sendOne(kept, d, c, s, o, "", doubt)
-	if e, is := c.(Editor); is && err == nil {
+	refused = errors.As(err, &f) && f.Class == corebot.Permanent && !errors.Is(err, ErrMayBeShown)
+	if e, is := c.(Editor); is && (err == nil || refused) {
 		r.drafts.erase(kept, e, r.drafts.held(o.Key))
 	}
 	return receipt, err

@@ -19,6 +19,7 @@ import (
 type gate struct {
 	mu     sync.Mutex
 	closed map[string]time.Time // chats, until when
+	drafts map[string]time.Time // likewise, by edits of drafts: they close their own chat, and never the account
 }
 
 const closedChats = 3
@@ -27,23 +28,32 @@ const closedChats = 3
 func (g *gate) refused(chat string, err error, now time.Time) {
 	f := (*corebot.Failure)(nil)
 	if errors.As(err, &f) && f.Class == corebot.RateLimited && f.RetryAfter > 0 {
-		g.close(chat, now.Add(f.RetryAfter), now)
+		g.close(&g.closed, chat, now.Add(f.RetryAfter), now)
 	}
 }
 
-func (g *gate) close(chat string, until, now time.Time) {
+// refusedDraft is refused for an edit of a draft. Replies elsewhere do not wait for it.
+func (g *gate) refusedDraft(chat string, err error, now time.Time) {
+	f := (*corebot.Failure)(nil)
+	if errors.As(err, &f) && f.Class == corebot.RateLimited && f.RetryAfter > 0 {
+		g.close(&g.drafts, chat, now.Add(f.RetryAfter), now)
+	}
+}
+
+// close closes a chat, among those of the gate that are closed for one reason.
+func (g *gate) close(chats *map[string]time.Time, chat string, until, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for other, at := range g.closed {
+	for other, at := range *chats {
 		if !at.After(now) {
-			delete(g.closed, other)
+			delete(*chats, other)
 		}
 	}
-	if g.closed == nil {
-		g.closed = map[string]time.Time{}
+	if *chats == nil {
+		*chats = map[string]time.Time{}
 	}
-	if until.After(g.closed[chat]) {
-		g.closed[chat] = until
+	if until.After((*chats)[chat]) {
+		(*chats)[chat] = until
 	}
 }
 
@@ -61,7 +71,11 @@ func (g *gate) opens(chat string, now time.Time) time.Time {
 			last = at
 		}
 	}
-	switch own := g.closed[chat]; {
+	own := g.closed[chat]
+	if at := g.drafts[chat]; at.After(own) {
+		own = at
+	}
+	switch {
 	case shut >= closedChats:
 		return last.Add(rand.N(last.Sub(now)/4 + 1))
 	case own.After(now):

@@ -192,7 +192,7 @@ func (r *run) recall(ctx context.Context) {
 	}
 	for _, w := range waits {
 		if e := r.accounts[w.Account]; e != nil {
-			e.gate.close(w.Chat, w.Until, time.Now())
+			e.gate.close(&e.gate.closed, w.Chat, w.Until, time.Now())
 		}
 	}
 }

@@ -223,9 +223,10 @@ func (s *Supervisor) Draft(ctx context.Context, answers Answers) error {
 				key: e.Key, message: e.MessageID, more: make(chan struct{}, 1), end: end, ended: shown.Done(),
 			}
 			all[e.Key] = g
+			ends := s.outbox.drafts.begins(g) // here, in the order of the turns
 			showing.Go(func() {
 				defer end()
-				defer s.outbox.drafts.begins(g)()
+				defer ends()
 				s.outbox.drafts.grow(shown, w, g, every)
 			})
 		}
@@ -268,7 +269,7 @@ func (x *drafts) grow(ctx context.Context, w *watched, g *growing, every time.Du
 		}
 		text, err := x.show(ctx, w.Channel, g, shown)
 		if err != nil {
-			w.gate.refused(g.key.Chat, err, time.Now())
+			w.gate.refusedDraft(g.key.Chat, err, time.Now())
 			if !x.refused(g.key, err, slowed) {
 				return
 			}
@@ -314,6 +315,10 @@ func (w *watched) editTurn(ctx context.Context) bool {
 	due := w.nextEdit
 	if due.Before(now) {
 		due = now
+	}
+	if due.Sub(now) > draftRarely { // turns that are taken and left would put it off for ever
+		w.mu.Unlock()
+		return false
 	}
 	w.nextEdit = due.Add(c.EditsApart())
 	w.mu.Unlock()
@@ -385,8 +390,9 @@ func (x *drafts) begin(ctx context.Context, c Channel, d *draft, answers string)
 	}
 	if err != nil {
 		f := (*corebot.Failure)(nil)
-		if errors.As(err, &f) && (f.Class == corebot.Permanent || f.Class == corebot.Cancelled) &&
-			!errors.Is(err, ErrMayBeShown) { // nothing is shown; after another error the platform is asked
+		refused := []corebot.Class{corebot.Permanent, corebot.Cancelled, corebot.RateLimited}
+		// Then nothing is shown. After another error the platform is asked.
+		if errors.As(err, &f) && !errors.Is(err, ErrMayBeShown) && slices.Contains(refused, f.Class) {
 			x.forget(context.WithoutCancel(ctx), d)
 		}
 		return err
