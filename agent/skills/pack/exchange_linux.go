@@ -15,7 +15,7 @@ func exchange(fresh, place string) error {
 	case errors.Is(err, fs.ErrNotExist): // nothing was there
 		return os.Rename(fresh, place)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS): // the file system does not know it
-		return inTurn(fresh, place)
+		return inTurn(os.Rename, fresh, place)
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 func exchange(fresh, place string) error {
 	err := os.Rename(fresh, place)
 	if errors.Is(err, fs.ErrExist) || err != nil && isThere(place) {
-		return inTurn(fresh, place)
+		return inTurn(os.Rename, fresh, place)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -65,8 +66,13 @@ func Look(among, name string) (i Installed, err error) {
 
 // Install puts a skill into a directory of skills, in the place of the skill that has its name. was is the hash of that
 // skill as the caller has shown it, empty where none was there: a skill that somebody has changed meanwhile stays. The
-// directory staging is on the same file system, and nobody else works in it.
+// directory staging is on the same file system, and nobody else works in it. What is no skill, or has a repository, is
+// not replaced.
 func Install(dir, staging string, p Pack, was string, now time.Time) error {
+	return install(dir, staging, p, was, now, exchange)
+}
+
+func install(dir, staging string, p Pack, was string, now time.Time, swap func(fresh, place string) error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -75,7 +81,12 @@ func Install(dir, staging string, p Pack, was string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(incoming) //nolint:errcheck // what is left is in the way of nothing
+	keep := false
+	defer func() {
+		if !keep {
+			_ = os.RemoveAll(incoming) // what is left is in the way of nothing
+		}
+	}()
 	fresh := filepath.Join(incoming, p.Name)
 	note, err := json.MarshalIndent(Note{p.Source, p.Commit, p.Hash, now.UTC().Truncate(time.Second)}, "", "  ")
 	if err != nil {
@@ -91,11 +102,16 @@ func Install(dir, staging string, p Pack, was string, now time.Time) error {
 		return err
 	}
 	fault.Point("skill", "before")
+	place := filepath.Join(dir, p.Name)
+	if err := deletable(place); err != nil {
+		return err
+	}
 	if there, err := Look(dir, p.Name); there.Hash != was || err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return corebot.WithHint(fmt.Errorf("%w: the skill %s was changed meanwhile: nothing was installed",
 			corebot.ErrInvalid, p.Name), "give the command again, and look at the difference")
 	}
-	if err := exchange(fresh, filepath.Join(dir, p.Name)); err != nil {
+	if err := swap(fresh, place); err != nil {
+		keep = errors.Is(err, errStranded)
 		return fmt.Errorf("put the skill %s in its place: %w", p.Name, err)
 	}
 	fault.Point("skill", "after")
@@ -105,35 +121,87 @@ func Install(dir, staging string, p Pack, was string, now time.Time) error {
 // staged begins the names of what lies in the staging directory.
 const staged = "skill-"
 
+// deletable refuses what must not be deleted with a skill: a link or a file that has the name of one, and a directory
+// with a repository, which can have work that is nowhere else. Neither the hash nor the difference shows these.
+func deletable(place string) error {
+	const hint = "move it away or remove it yourself, and give the command again"
+	info, err := os.Lstat(place)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return corebot.WithHint(fmt.Errorf("%w: %s is no directory, and so no skill", corebot.ErrInvalid, place),
+			hint)
+	}
+	return filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && path != place && isGit(d.Name()) {
+			err = corebot.WithHint(fmt.Errorf("%w: %s is a repository, and would be deleted", corebot.ErrInvalid, path),
+				hint)
+		}
+		return err
+	})
+}
+
 // sweep deletes what commands have left in the staging directory that were killed an hour ago or earlier.
 func sweep(staging string, now time.Time) {
-	left, _ := filepath.Glob(filepath.Join(staging, staged+"*"))
-	for _, dir := range left {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && now.Sub(info.ModTime()) > time.Hour {
+	left, _ := os.ReadDir(staging) // its path is no pattern: a home can be named bot[12]
+	for _, d := range left {
+		if !d.IsDir() || !strings.HasPrefix(d.Name(), staged) {
+			continue
+		}
+		dir := filepath.Join(staging, d.Name())
+		if info, err := d.Info(); err == nil && now.Sub(info.ModTime()) > time.Hour && !stranded(dir) {
 			_ = os.RemoveAll(dir) // the next command tries again
 		}
 	}
 }
 
-// inTurn moves away what was there, and then puts the directory there. A crash in between leaves no skill of that name:
-// only file systems that know no exchange have that moment.
-func inTurn(fresh, place string) error {
-	old := fresh + ".old"
-	if err := os.Rename(place, old); err != nil {
-		return err
-	}
-	if err := os.Rename(fresh, place); err != nil {
-		return errors.Join(err, os.Rename(old, place))
-	}
-	return nil
+// moved ends the name of a skill that [inTurn] has moved away.
+const moved = ".old"
+
+// errStranded is an error of [inTurn] that leaves the only copy of a skill beside the new one.
+var errStranded = errors.New("the skill that was there could not be put back")
+
+// stranded says whether a directory has the only copy of a skill: both are in it, so the new one never came into place.
+func stranded(dir string) bool {
+	all, err := os.ReadDir(dir)
+	return err != nil || slices.ContainsFunc(all, func(d fs.DirEntry) bool {
+		name, is := strings.CutSuffix(d.Name(), moved)
+		return is && slices.ContainsFunc(all, func(d fs.DirEntry) bool { return d.Name() == name })
+	})
 }
 
-// Remove deletes a skill of a directory of skills: it is gone at once, and its files are deleted then.
+// inTurn moves away what was there, and then puts the directory there. A crash in between leaves no skill of that name:
+// only file systems that know no exchange have that moment. What was there is kept then.
+func inTurn(rename func(from, to string) error, fresh, place string) error {
+	old := fresh + moved
+	if err := rename(place, old); err != nil {
+		return err
+	}
+	err := rename(fresh, place)
+	if err == nil {
+		return nil
+	}
+	if back := rename(old, place); back != nil {
+		return corebot.WithHint(fmt.Errorf("%w: %w, and is in %s: %w", err, errStranded, old, back),
+			"move "+old+" to "+place)
+	}
+	return err
+}
+
+// Remove deletes a skill of a directory of skills: it is gone at once, and its files are deleted then. What is no
+// skill, or has a repository, stays.
 func Remove(dir, staging, name string) error {
 	if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("skill %q: %w", corebot.Plainly(name), corebot.ErrNotFound)
 		}
+		return err
+	}
+	if err := deletable(filepath.Join(dir, name)); err != nil {
 		return err
 	}
 	gone, err := os.MkdirTemp(staging, staged)

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
@@ -210,8 +211,11 @@ func within(dir, name string) (rel string, below bool) {
 // ignored says whether a file is not part of the skill: a repository that it lies in or has, Corebot's own note, and
 // a note of the Finder.
 func ignored(rel string) bool {
-	return strings.Contains("/"+rel+"/", "/.git/") || rel == noteFile || path.Base(rel) == ".DS_Store"
+	return slices.ContainsFunc(strings.Split(rel, "/"), isGit) || rel == noteFile || path.Base(rel) == ".DS_Store"
 }
+
+// isGit says whether a name is that of a repository. Where file systems fold case, git takes .GIT for one, too.
+func isGit(name string) bool { return rootfs.Fold(name) == ".git" }
 
 // HashOf is the hash of files that are sorted by path.
 func HashOf(files []File) string {

@@ -262,6 +262,110 @@ func TestNoRepositoryIsPartOfASkill(t *testing.T) {
 	}
 }
 
+// Where file systems fold case, .GIT is a repository, and its hooks are run by git.
+func TestNoRepositoryInOtherLettersIsPartOfASkill(t *testing.T) {
+	all := []entry{{name: "SKILL.md", data: page}, {name: "sub/.Git/hooks/run.sh", data: "evil"}}
+	for _, from := range []string{unfolded(t, all...), zipped(t, all...), tarred(t, all...)} {
+		if p, err := Read(from, ""); err != nil || len(p.Files) != 1 {
+			t.Errorf("%s gives %+v: %v", from, p.Files, err)
+		}
+	}
+}
+
+// A link, a file or a repository can have the name of a skill. What is in it is nowhere else, and no hash shows it.
+func TestWhatIsNoSkillIsNeitherReplacedNorRemoved(t *testing.T) {
+	p, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
+	must(t, err)
+	for name, put := range map[string]func(place string) (stays string){
+		"a link": func(place string) string {
+			must(t, os.Symlink(t.TempDir(), place))
+			return place
+		},
+		"a file": func(place string) string {
+			must(t, os.WriteFile(place, []byte("notes"), 0o600))
+			return place
+		},
+		"a repository": func(place string) string {
+			must(t, os.MkdirAll(filepath.Join(place, ".git"), 0o700))
+			return filepath.Join(place, ".git")
+		},
+		"a submodule": func(place string) string {
+			must(t, os.MkdirAll(filepath.Join(place, "sub"), 0o700))
+			must(t, os.WriteFile(filepath.Join(place, "sub", ".git"), []byte("gitdir: x"), 0o600))
+			return filepath.Join(place, "sub", ".git")
+		},
+		"a repository in other letters": func(place string) string {
+			must(t, os.MkdirAll(filepath.Join(place, ".GIT"), 0o700))
+			return filepath.Join(place, ".GIT")
+		},
+	} {
+		among, staging := t.TempDir(), t.TempDir()
+		stays := put(filepath.Join(among, "knots"))
+		before, err := os.Lstat(stays)
+		must(t, err)
+		was, err := Look(among, "knots")
+		if err != nil && !errors.Is(err, corebot.ErrNotFound) {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{
+			"install": Install(among, staging, p, was.Hash, time.Now()),
+			"remove":  Remove(among, staging, "knots"),
+		} {
+			if !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(corebot.HintOf(err), "move it away") {
+				t.Errorf("%s: %s gives %v (%s)", name, what, err, corebot.HintOf(err))
+			}
+		}
+		if after, err := os.Lstat(stays); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s is not there any more: %v", name, err)
+		}
+	}
+}
+
+func TestAnInstallSweepsItsOwnDirectoryAndNoOtherThatItsNameMatches(t *testing.T) {
+	home := t.TempDir()
+	staging := filepath.Join(home, "bot[12]")
+	other, own := filepath.Join(home, "bot1", "skill-mine"), filepath.Join(staging, "skill-killed")
+	must(t, errors.Join(os.MkdirAll(other, 0o700), os.MkdirAll(own, 0o700)))
+	p, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
+	must(t, err)
+	must(t, Install(filepath.Join(home, "skills"), staging, p, "", time.Now().Add(2*time.Hour)))
+	if _, err := os.Lstat(other); err != nil {
+		t.Errorf("the directory of another is gone: %v", err)
+	}
+	if _, err := os.Lstat(own); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed install left is there: %v", err)
+	}
+}
+
+// A disk can fail between the two steps of an install, where a file system knows no exchange.
+func TestTheOnlyCopyOfASkillIsKeptAndNamedIfItCannotBePutBack(t *testing.T) {
+	among, staging := t.TempDir(), t.TempDir()
+	first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
+	must(t, err)
+	second, err := Read(unfolded(t, entry{name: "SKILL.md", data: page + "Well.\n"}), "")
+	must(t, err)
+	must(t, Install(among, staging, first, "", time.Now()))
+	fails := errors.New("the disk fails")
+	err = install(among, staging, second, first.Hash, time.Now(), func(fresh, place string) error {
+		return inTurn(func(from, to string) error {
+			if to == place {
+				return fails
+			}
+			return os.Rename(from, to)
+		}, fresh, place)
+	})
+	kept, _ := filepath.Glob(filepath.Join(staging, "skill-*", "knots.old"))
+	if len(kept) != 1 || !errors.Is(err, fails) || !strings.Contains(err.Error(), kept[0]) ||
+		!strings.Contains(corebot.HintOf(err), kept[0]) {
+		t.Fatalf("kept is %q: %v (%s)", kept, err, corebot.HintOf(err))
+	}
+	// Neither does a later install delete it.
+	must(t, Install(among, staging, second, "", time.Now().Add(2*time.Hour)))
+	if old, err := Look(filepath.Dir(kept[0]), "knots.old"); err != nil || old.Hash != first.Hash {
+		t.Errorf("later it is %v: %v", old.Files, err)
+	}
+}
+
 // An archive of a few kilobytes can have a directory that fills memory, or one page a thousand times.
 func TestAnArchiveFillsNoMemory(t *testing.T) {
 	var crowd, copies []entry

@@ -78,7 +78,7 @@ func (d folder) walk(fn func(string, bool, func(int64) ([]byte, error)) error) e
 		switch {
 		case err != nil:
 			return err
-		case e.IsDir() && e.Name() == ".git":
+		case e.IsDir() && isGit(e.Name()):
 			return fs.SkipDir
 		case e.IsDir():
 			return nil
