@@ -307,6 +307,7 @@ var (
 	pageSize   = &query{`PRAGMA page_size`}
 	fillPages  = &query{`INSERT INTO scrub (zero) VALUES (zeroblob(?))`}
 	leavePage  = &query{`DELETE FROM scrub WHERE id = (SELECT MIN(id) FROM scrub)`}
+	pagesLeft  = &query{`SELECT EXISTS (SELECT 1 FROM scrub)`}
 	allChanges = &query{`SELECT total_changes()`}
 	// The index of the history drops the terms of deleted entries when it merges its parts. A negative number begins a
 	// merge of all parts.
@@ -317,6 +318,9 @@ var (
 // scrubPages is how many pages one commit overwrites: a mebibyte.
 const scrubPages = 256
 
+// freeTime is how long a scrub that is told to end still frees what it has filled.
+const freeTime = 2 * time.Second
+
 // Scrub overwrites what deleted rows have left in the free pages of the file, and gives the number of the pages. It
 // works in small commits. The write-ahead log is overwritten by [Checkpoints.Empty], after it.
 func (f *Forgetting) Scrub(ctx context.Context) (pages int64, err error) {
@@ -326,10 +330,29 @@ func (f *Forgetting) Scrub(ctx context.Context) (pages int64, err error) {
 // commits makes one operation of the writer, as [DB.write] does.
 type commits func(ctx context.Context, name string, fn func(*tx) error) error
 
+// scrub first frees what a process left that died while it scrubbed. If the filling fails, what is filled is freed all
+// the same. Otherwise a disk that is full would have no free pages in the file, either.
 func scrub(ctx context.Context, write commits) (pages int64, err error) {
+	if err := leavePages(ctx, write); err != nil {
+		return 0, err
+	}
 	if err := mergeTerms(ctx, write); err != nil {
 		return 0, fmt.Errorf("merge the search index: %w", err)
 	}
+	pages, err = fillFree(ctx, write)
+	if ctx.Err() != nil {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(context.WithoutCancel(ctx), freeTime)
+		defer stop()
+	}
+	if left := leavePages(ctx, write); err == nil {
+		err = left
+	}
+	return pages, err
+}
+
+// fillFree has rows of zeros take all free pages.
+func fillFree(ctx context.Context, write commits) (pages int64, err error) {
 	for more := true; more; {
 		if err := write(ctx, "scrub", func(t *tx) error {
 			var free, size int64
@@ -350,15 +373,20 @@ func scrub(ctx context.Context, write commits) (pages int64, err error) {
 			return pages, fmt.Errorf("overwrite free pages: %w", err)
 		}
 	}
+	return pages, nil
+}
+
+// leavePages frees the pages that are filled.
+func leavePages(ctx context.Context, write commits) error {
 	for n := int64(1); n > 0; {
-		if err := write(ctx, "scrub", func(t *tx) (err error) {
+		if err := write(ctx, "scrub.free", func(t *tx) (err error) {
 			n, err = t.exec(leavePage)
 			return err
 		}); err != nil {
-			return pages, fmt.Errorf("free the overwritten pages: %w", err)
+			return fmt.Errorf("free the overwritten pages: %w", err)
 		}
 	}
-	return pages, nil
+	return nil
 }
 
 // zeros is the size of a blob that fills so many overflow pages, each to its end. SQLite does not write behind the end

@@ -1,7 +1,10 @@
 package storage
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,14 +75,7 @@ func TestEachFreePageIsOverwrittenToItsEnd(t *testing.T) {
 	for _, pages := range []int{1, 2, 3, 7, 100, 255, 256, 257, 600} {
 		dir := t.TempDir()
 		db := openTest(t, dir)
-		for _, q := range []*query{
-			{`INSERT INTO scrub (zero) VALUES (CAST(? AS BLOB))`}, {`DELETE FROM scrub WHERE ? > ''`},
-		} {
-			must(t, db.write(t.Context(), "test", func(x *tx) error {
-				_, err := x.exec(q, strings.Repeat("wombat", pages*4092/6+80))
-				return err
-			}))
-		}
+		freeTest(t, db, pages)
 		if len(holds(t, dir, "wombat")) == 0 {
 			t.Fatal("the word was never there")
 		}
@@ -92,5 +88,122 @@ func TestEachFreePageIsOverwrittenToItsEnd(t *testing.T) {
 		if left := holds(t, dir, "wombat"); len(left) > 0 {
 			t.Errorf("%d pages: left are %v", pages, left)
 		}
+	}
+}
+
+// freeTest has free pages in the file, with a word in their bytes.
+func freeTest(t *testing.T, db *DB, pages int) {
+	t.Helper()
+	for _, q := range []*query{
+		{`INSERT INTO scrub (zero) VALUES (CAST(? AS BLOB))`}, {`DELETE FROM scrub WHERE ? > ''`},
+	} {
+		must(t, db.write(t.Context(), "test", func(x *tx) error {
+			_, err := x.exec(q, strings.Repeat("wombat", pages*4092/6+80))
+			return err
+		}))
+	}
+}
+
+// An overwriting that fails gives the pages back that it has filled, on a full disk and in a process that ends.
+func TestAFailedOverwritingKeepsNoPages(t *testing.T) {
+	full := errors.New("the disk is full")
+	for name, want := range map[string]error{"full": full, "cancelled": context.Canceled} {
+		t.Run(name, func(t *testing.T) {
+			db := openTest(t, t.TempDir())
+			freeTest(t, db, 600)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			fills := 0
+			_, err := scrub(ctx, func(ctx context.Context, name string, fn func(*tx) error) error {
+				if name == "scrub" {
+					fills++
+				}
+				if name != "scrub" || fills < 3 {
+					return db.write(ctx, name, fn)
+				}
+				if n := count(t, db.path, "scrub"); n != 2 {
+					t.Errorf("%d rows are filled, want 2", n)
+				}
+				if want == full {
+					return full
+				}
+				cancel()
+				return context.Cause(ctx)
+			})
+			if n := count(t, db.path, "scrub"); !errors.Is(err, want) || n > 0 {
+				t.Errorf("%d rows keep pages: %v", n, err)
+			}
+		})
+	}
+}
+
+// What a killed process has filled is free before anything else is done, also where no chat has a time of its own.
+func TestPagesThatAKilledProcessFilledAreFreedFirst(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	killed := func() { sideQuery(t, db.path, `INSERT INTO scrub (zero) VALUES (zeroblob(9999)), (zeroblob(9999))`) }
+	killed()
+	var done []string
+	_, err := scrub(t.Context(), func(ctx context.Context, name string, fn func(*tx) error) error {
+		done = append(done, name)
+		return db.write(ctx, name, fn)
+	})
+	must(t, err)
+	free, terms := slices.Index(done, "scrub.free"), slices.Index(done, "scrub.terms")
+	if free != 0 || terms != 3 {
+		t.Errorf("it did %v", done)
+	}
+	killed()
+	must(t, keeping(t, db, RetentionOptions{}).Sweep(t.Context()))
+	if n := count(t, db.path, "scrub"); n > 0 {
+		t.Errorf("%d rows keep pages", n)
+	}
+}
+
+// batches is how many transactions wrote something.
+func batches(t *testing.T, db *DB) string { return sideQuery(t, db.path, `SELECT batch FROM store`)[0] }
+
+func TestOnADiskThatIsLowNothingIsOverwrittenUntilThereIsRoom(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	freeTest(t, db, 3)
+	r := keeping(t, db, RetentionOptions{Keeper: &corebot.Keeper{Store: corebot.StoreNone}})
+	before := batches(t, db)
+	db.diskLow.Store(true)
+	must(t, r.overwrite(t.Context()))
+	if len(holds(t, dir, "wombat")) == 0 || batches(t, db) != before {
+		t.Error("it was overwritten on a disk that is low")
+	}
+	db.diskLow.Store(false)
+	must(t, r.overwrite(t.Context()))
+	if left := holds(t, dir, "wombat"); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// While somebody reads the log, it cannot be emptied. Trying again overwrites no page again.
+func TestOnlyTheLogIsTriedAgainWhenAReaderKeepsIt(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	freeTest(t, db, 3)
+	r := keeping(t, db, RetentionOptions{Keeper: &corebot.Keeper{Store: corebot.StoreNone}})
+	r.cuts.Every = time.Millisecond
+	long := snapshot(t, beside(t, db))
+	load(t, db, 6<<20) // more than nearly all, so that the writer is not held up
+	if err := r.overwrite(t.Context()); err == nil {
+		t.Fatal("the log was emptied under a reader")
+	}
+	before := batches(t, db)
+	if err := r.overwrite(t.Context()); err == nil || batches(t, db) != before {
+		t.Errorf("pages were overwritten again: %v", err)
+	}
+	must(t, long.Rollback())
+	must(t, r.overwrite(t.Context()))
+	if left := holds(t, dir, "wombat"); len(left) > 0 || batches(t, db) != before {
+		t.Errorf("left are %v, after %s transactions, before %s", left, batches(t, db), before)
+	}
+	r.overwritten, r.scrubbed = r.overwritten.Add(-wholeTurn), r.scrubbed.Add(-wholeTurn)
+	must(t, r.overwrite(t.Context()))
+	if batches(t, db) == before {
+		t.Error("after a day nothing is overwritten")
 	}
 }

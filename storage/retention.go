@@ -83,8 +83,11 @@ type Retention struct {
 	swept                        *prometheus.CounterVec
 	ran                          prometheus.Gauge
 	mu                           sync.Mutex
-	told                         int64     // the head of the audit trail in the last log line
-	overwritten                  time.Time // when free pages were last overwritten, by this process
+	told                         int64             // the head of the audit trail in the last log line
+	freed                        bool              // nothing is left of an overwriting that another process began
+	scrubbed                     time.Time         // when free pages were last overwritten, by this process
+	overwritten                  time.Time         // the last scrubbed after which the write-ahead log was emptied, too
+	cuts                         CheckpointOptions // how the log is emptied; tests look at it more often
 }
 
 // stage sweeps one kind of row. A pass leaves the stage out if its rows are kept for ever.
