@@ -247,8 +247,8 @@ func (m *Message) readEssence(r reader) error {
 	return cmp.Or(r.end(), m.unload())
 }
 
-// What a message carries for Corebot itself is stored beside the metadata of its sender. These names are not UTF-8: no
-// metadata of a sender has them.
+// A message carries things for Corebot itself. They are stored beside the metadata of its sender. Their names are not
+// UTF-8: no metadata of a sender has them.
 const (
 	relayName    = "\xferelay"
 	errandName   = "\xfeerrand"
@@ -295,8 +295,8 @@ func (m *Message) unload() error {
 	return err
 }
 
-// take reads one thing that a message carries into at. Where it is not there, at stays nil. of says in an error whose
-// the thing is. whole, unless nil, refuses what can be decoded and cannot be true.
+// take reads one thing that a message carries into at. Where it is not there, at stays nil. An error says with the
+// words of whose the thing is. The function whole, unless nil, refuses a thing that can be decoded and cannot be true.
 func take[T any](m *Message, name, of string, at **T, whole func(*T) bool) error {
 	text, ok := m.Metadata.Text(name)
 	if !ok {

@@ -225,8 +225,8 @@ func TestADraftThatCannotBeTakenBackIsTakenBackBehindTheReply(t *testing.T) {
 	})
 }
 
-// Nobody knows whether a platform has taken a message back that gave no answer. What is edited into such a message may
-// be seen by nobody.
+// Nobody knows whether a platform that gave no answer has taken a message back. An edit of such a message may be seen
+// by nobody.
 func TestADraftThatMayBeTakenBackIsNoPlaceForAReplyAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, p := t.TempDir(), &stubborn{&editor{platform: &platform{}, every: time.Second}, 2}

@@ -118,8 +118,7 @@ func (x *drafts) of(ctx context.Context, k corebot.Key) (*draft, error) {
 
 func newDraft(d corebot.Draft) *draft { return &draft{turn: make(chan struct{}, 1), Draft: d} }
 
-// died takes back the draft whose place a reply was to take that is a dead letter: what stands there is a part of an
-// answer, and looks like all of it.
+// died takes back the draft of a reply that is a dead letter. It shows a part of an answer, and looks like all of it.
 func (x *drafts) died(ctx context.Context, e Editor, m corebot.Message) {
 	x.mu.Lock()
 	_, is := x.open[m.Key]
@@ -356,7 +355,7 @@ func (x *drafts) left(ctx context.Context, k corebot.Key, gone bool) {
 }
 
 // settled forgets the draft whose place a message has taken. A draft that could not be taken back before the message
-// was sent is taken back now: the platform is in reach again, and the next message can be far.
+// was sent is taken back now. The platform is in reach again, and the next message can be far.
 func (x *drafts) settled(ctx context.Context, c Channel, m corebot.Message) {
 	x.mu.Lock()
 	_, is := x.open[m.Key]
@@ -396,8 +395,8 @@ func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int) 
 	return id, done, err
 }
 
-// editing says whether the next send of a message repeats an edit: the message has taken the place of its draft, and
-// nothing of it was sent behind that place. So a crash in the last edit leaves no doubt.
+// editing says whether the next send of a message repeats an edit. Then the message has taken the place of its draft,
+// and nothing of it was sent behind that place. So a crash in the last edit leaves no doubt.
 func (r *run) editing(ctx context.Context, d corebot.Delivery) bool {
 	if _, edits := r.channelOf(d).(Editor); !edits || r.drafts.store == nil || len(d.Journal) > 0 {
 		return false

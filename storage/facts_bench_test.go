@@ -77,7 +77,7 @@ func readerSteps(db *DB) (n int64) {
 }
 
 // BenchmarkRecall recalls facts for one message, of 100,000 facts in ten chats. In one of the chats every fact has the
-// words of the message. What other programs on the computer do changes its processor time little.
+// words of the message. Other programs on the computer change its processor time little.
 func BenchmarkRecall(b *testing.B) {
 	db := openTest(b, b.TempDir())
 	facts := NewFacts(db)

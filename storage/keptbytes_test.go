@@ -12,8 +12,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// What a chat keeps for a time of its own is gone from every byte of the files: free pages, the index of words, the
-// vectors and the write-ahead log. Words of a turn that its own commit deleted are gone, too.
+// After the time of a chat its text is in no byte of the files. These are free pages, the index of words, the vectors
+// and the write-ahead log. Words of a turn that its own commit deleted are gone, too.
 func TestAfterTheTimeOfAChatNoByteIsLeft(t *testing.T) {
 	for name, own := range map[string]corebot.Keeping{"a day": {For: day}, "nothing": {Nothing: true}} {
 		t.Run(name, func(t *testing.T) {

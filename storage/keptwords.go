@@ -9,8 +9,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// This file takes away what a chat keeps for a time of its own: first what its history leads to, then the words that
-// no entry of the history leads to.
+// This file takes away what a chat keeps for a time of its own. First goes what its history leads to. Then go the words
+// that no entry of the history leads to.
 
 // keeping is how long a chat keeps its history, if it has a time of its own.
 func (r *Retention) keeping(ctx context.Context, k corebot.Key) (corebot.Keeping, error) {

@@ -119,7 +119,7 @@ func TestALifeThatSomethingStillNeedsKeepsItsWords(t *testing.T) {
 	}
 }
 
-// What still waits keeps its words, whatever its chat keeps.
+// A message, a call or a job that still waits keeps its words, whatever its chat keeps.
 func TestWhatWaitsKeepsItsWords(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	_, asked := askTest(t, db, "m1")

@@ -122,7 +122,7 @@ func (v *Vectors) Run(ctx context.Context) error {
 	}
 	signal(v.db.meant) // texts from before vectors existed, or since they were last made
 	wait := backoff.Policy{Base: v.opts.Every, Max: 10 * time.Minute}
-	// What was there before has waited, and so it waits only until the program has started.
+	// Texts from before have waited. They wait only until the program has started.
 	for failures, more := 0, min(v.opts.Every, time.Second); ; more = v.opts.Every {
 		select {
 		case <-ctx.Done():

@@ -75,8 +75,8 @@ const (
 	longestError = 4 << 10
 )
 
-// RequireBearable fails the test if the outbox, or a person who reads the log, cannot live with an error: its wait is
-// negative or longer than a day, or its text is long, is no UTF-8, or has the token.
+// RequireBearable fails the test if the outbox, or a person who reads the log, cannot live with an error. Its wait must
+// not be negative or longer than a day, and its text must be short, UTF-8, and without the token.
 func RequireBearable(tb testing.TB, err error, token string) {
 	tb.Helper()
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Lines is a server of a protocol of lines that says anything. Whoever connects hears the first piece, and a further
-// piece behind each line that he sends. Behind the last piece the server hangs up.
+// Lines is a server of a protocol of lines that says anything. A client hears the first piece, and a further piece
+// behind each line that it sends. Behind the last piece the server hangs up.
 type Lines struct {
 	listener net.Listener
 	mu       sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/corebot/corebot/channels/irc"
 )
 
-// FuzzServer has a server say anything from its first line: to the registration, to a send, and behind them. What comes
-// in can be stored, and the password is not said to a server that takes no password.
+// FuzzServer has a server say anything from its first line: to the registration, to a send, and behind them. Each
+// message can be stored, and the password is not said to a server that takes no password.
 func FuzzServer(f *testing.F) {
 	const begins = ":s CAP * LS :sasl=PLAIN account-tag message-tags\r\n" +
 		":s CAP * ACK :sasl account-tag message-tags\r\n" +

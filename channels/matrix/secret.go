@@ -116,8 +116,8 @@ func (c *Channel) takeKeys(ctx context.Context, a answer) error {
 	return hidden(c, c.keeper.Take(ctx, k))
 }
 
-// unseal reads an event of a room. In a room without encryption it is as it came. tell is what the room is told
-// instead; means says that there is something to read or to tell.
+// unseal reads an event of a room. In a room without encryption it is as it came. The room is told the text tell
+// instead. means says that there is something to read or to tell.
 func (c *Channel) unseal(ctx context.Context, room string, e event, name string) (clear event, tell string, means bool,
 	err error,
 ) {
@@ -231,7 +231,7 @@ func (c *Channel) tellLate(ctx context.Context, door channels.Door, at place, w 
 	return at, err
 }
 
-// isSecret says whether a room is encrypted. What was so once stays so, whatever the homeserver says.
+// isSecret says whether a room is encrypted. A room that was so once stays so, whatever the homeserver says.
 func (c *Channel) isSecret(ctx context.Context, room string) (bool, error) {
 	if c.keeper == nil {
 		return false, nil

@@ -195,7 +195,7 @@ func (p *tab) full() {
 	p.until(`document.getElementById("log").classList.contains("full")`)
 }
 
-// say sends a message in the chat that is open, and waits until the page has it: the field is empty before the stream
+// say sends a message in the chat that is open, and waits until the page has it. The field is empty before the stream
 // has told of the message.
 func (p *tab) say(text string) {
 	p.t.Helper()

@@ -9,8 +9,8 @@ import (
 )
 
 // Main runs the tests of a package with their temporary directories in memory, where a commit does not wait for a
-// disk. Without such a place they stay on disk. What must survive a power cut is proven by package vfstest, which
-// records each sync above the file system.
+// disk. Without such a place they stay on disk. Package vfstest proves what survives a power cut: it records
+// each sync above the file system.
 //
 // A TestMain calls it for a package whose tests make databases. Its tests start no programs from temporary
 // directories: from memory they would start ten times slower.

@@ -64,10 +64,10 @@ func Look(among, name string) (i Installed, err error) {
 	return i, nil
 }
 
-// Install puts a skill into a directory of skills, in the place of the skill that has its name. was is the hash of that
-// skill as the caller has shown it, empty where none was there: a skill that somebody has changed meanwhile stays. The
-// directory staging is on the same file system, and nobody else works in it. What is no skill, or has a repository, is
-// not replaced.
+// Install puts a skill into a directory of skills, in the place of the skill that has its name. The hash was is that of
+// the skill as the caller has shown it, and empty where none was there. A skill that somebody has changed meanwhile
+// stays. The directory staging is on the same file system, and nobody else works in it. A place that is no skill, or
+// has a repository, is not replaced.
 func Install(dir, staging string, p Pack, was string, now time.Time) error {
 	return install(dir, staging, p, was, now, exchange)
 }
@@ -121,8 +121,8 @@ func install(dir, staging string, p Pack, was string, now time.Time, swap func(f
 // staged begins the names of what lies in the staging directory.
 const staged = "skill-"
 
-// deletable refuses what must not be deleted with a skill: a link or a file that has the name of one, and a directory
-// with a repository, which can have work that is nowhere else. Neither the hash nor the difference shows these.
+// deletable refuses a link or a file that has the name of a skill, and a directory with a repository. A repository can
+// have work that is nowhere else. Neither the hash nor the difference shows these.
 func deletable(place string) error {
 	const hint = "move it away or remove it yourself, and give the command again"
 	info, err := os.Lstat(place)
@@ -175,7 +175,7 @@ func stranded(dir string) bool {
 }
 
 // inTurn moves away what was there, and then puts the directory there. A crash in between leaves no skill of that name:
-// only file systems that know no exchange have that moment. What was there is kept then.
+// only file systems that know no exchange have that moment. Then the old one is kept.
 func inTurn(rename func(from, to string) error, fresh, place string) error {
 	old := fresh + moved
 	if err := rename(place, old); err != nil {
@@ -192,8 +192,8 @@ func inTurn(rename func(from, to string) error, fresh, place string) error {
 	return err
 }
 
-// Remove deletes a skill of a directory of skills: it is gone at once, and its files are deleted then. What is no
-// skill, or has a repository, stays.
+// Remove deletes a skill of a directory of skills: it is gone at once, and its files are deleted then. A place
+// that is no skill, or has a repository, stays.
 func Remove(dir, staging, name string) error {
 	if _, err := os.Lstat(filepath.Join(dir, name)); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

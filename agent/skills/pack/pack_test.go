@@ -272,7 +272,7 @@ func TestNoRepositoryInOtherLettersIsPartOfASkill(t *testing.T) {
 	}
 }
 
-// A link, a file or a repository can have the name of a skill. What is in it is nowhere else, and no hash shows it.
+// A link, a file or a repository can have the name of a skill. Its content is nowhere else, and no hash shows it.
 func TestWhatIsNoSkillIsNeitherReplacedNorRemoved(t *testing.T) {
 	p, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
 	must(t, err)
