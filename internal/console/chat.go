@@ -115,6 +115,10 @@ func (c *Console) chat(v *visit) error {
 	d.Mark = mark.String()
 	before := v.r.FormValue("before")
 	d.Newest = before == ""
+	waiting, err := c.waiting(v.ctx(), s, k) // before the log, which has what ends in between
+	if err != nil {
+		return err
+	}
 	said, err := s.ReadHistory(v.ctx(), operate.HistoryQuery{
 		Key: k, Whole: true, Part: operate.Part{After: before, Limit: pageRows},
 	})
@@ -122,6 +126,11 @@ func (c *Console) chat(v *visit) error {
 		return err
 	}
 	slices.Reverse(said.Rows)
+	d.Waiting = slices.DeleteFunc(waiting, func(w waitingMessage) bool {
+		return len(w.Approvals) == 0 && slices.ContainsFunc(said.Rows, func(e corebot.Said) bool {
+			return e.MessageID == w.Life.MessageID && e.Speaker == corebot.SpeakerUser
+		})
+	})
 	var notices []corebot.Posted
 	if d.Newest {
 		if notices, err = c.opts.Notices.Notices(v.ctx(), k, pageRows); err != nil {
@@ -135,9 +144,6 @@ func (c *Console) chat(v *visit) error {
 		notices = slices.DeleteFunc(notices, func(p corebot.Posted) bool { return p.CreatedAt.Before(oldest) })
 	}
 	if d.Entries, err = c.entries(v.ctx(), s, k, d.Full, said.Rows, notices); err != nil {
-		return err
-	}
-	if d.Waiting, err = c.waiting(v.ctx(), s, k); err != nil {
 		return err
 	}
 	d.NewID, d.Draft, d.EditOf = "console-"+rand.Text(), v.r.FormValue("draft"), v.r.FormValue("edit")
