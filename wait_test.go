@@ -23,7 +23,7 @@ func FuzzTheLaneOfAChildTurnNamesTheConversationInWhichItActs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, agent, channel, account, chat, thread string) {
 		k := Key{Agent: agent, Channel: channel, Account: account, Chat: chat, Thread: thread}
 		if k.Validate() != nil || strings.Contains(channel, ":") || channel == JobChannel {
-			t.Skip()
+			return // no conversation has such a key
 		}
 		lane := jobKey(k, 7)
 		if lane == k || lane == jobKey(k, 8) || lane.Acts() != k || lane.Acts().Acts() != k {

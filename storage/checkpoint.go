@@ -307,7 +307,7 @@ var (
 	pageSize   = &query{`PRAGMA page_size`}
 	fillPages  = &query{`INSERT INTO scrub (zero) VALUES (zeroblob(?))`}
 	leavePage  = &query{`DELETE FROM scrub WHERE id = (SELECT MIN(id) FROM scrub)`}
-	pagesLeft  = &query{`SELECT EXISTS (SELECT 1 FROM scrub)`}
+	pagesLeft  = &query{`SELECT COUNT(*) FROM scrub`}
 	allChanges = &query{`SELECT total_changes()`}
 	// The index of the history drops the terms of deleted entries when it merges its parts. A negative number begins a
 	// merge of all parts.
@@ -376,11 +376,20 @@ func fillFree(ctx context.Context, write commits) (pages int64, err error) {
 	return pages, nil
 }
 
-// leavePages frees the pages that are filled.
+// leavePages frees the pages that are filled, as many as there are when it begins. Two processes that scrub at the same
+// time would otherwise take and free each other's pages without end.
 func leavePages(ctx context.Context, write commits) error {
-	for n := int64(1); n > 0; {
-		if err := write(ctx, "scrub.free", func(t *tx) (err error) {
-			n, err = t.exec(leavePage)
+	left := int64(-1) // not counted yet
+	for more := true; more; {
+		if err := write(ctx, "scrub.free", func(t *tx) error {
+			if left < 0 {
+				if _, err := t.one(pagesLeft, []any{&left}); err != nil {
+					return err
+				}
+			}
+			n, err := t.exec(leavePage)
+			left--
+			more = n > 0 && left > 0
 			return err
 		}); err != nil {
 			return fmt.Errorf("free the overwritten pages: %w", err)

@@ -1,7 +1,9 @@
 package channeltest
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,7 +45,8 @@ func NewAnswers(tb testing.TB) *Answers {
 	return a
 }
 
-// Say sets the answer from now on. A status that no final answer has counts as 200.
+// Say sets the answer from now on. A status that no final answer has counts as 200, and a value that no header can have
+// as an empty one.
 func (a *Answers) Say(status int, header map[string]string, body string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -53,7 +56,21 @@ func (a *Answers) Say(status int, header map[string]string, body string) {
 	if status == http.StatusNoContent || status == http.StatusNotModified {
 		body = "" // net/http writes none
 	}
+	header = maps.Clone(header)
+	for name, value := range header {
+		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			header[name] = ""
+		}
+	}
 	a.status, a.header, a.body, a.asked = status, header, body, 0
+}
+
+// Hurried bounds a call that waits as long as a platform asks.
+func Hurried(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // Asked is how many requests came since Say.

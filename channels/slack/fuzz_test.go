@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"context"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -32,14 +31,6 @@ func answered(f *testing.F) (*channeltest.Answers, func(testing.TB) *Channel) {
 	}
 }
 
-// hurried bounds a call that waits as long as Slack asks.
-func hurried(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // FuzzAnswer has Slack answer a send, and a look for it, with anything: it is told apart what was shown, what waits and
 // what is over.
 func FuzzAnswer(f *testing.F) {
@@ -61,11 +52,8 @@ func FuzzAnswer(f *testing.F) {
 	}
 	a, open := answered(f)
 	f.Fuzz(func(t *testing.T, status int, after, body string) {
-		if strings.ContainsFunc(after, func(r rune) bool { return r < ' ' || r > '~' }) {
-			after = "" // no header has it
-		}
 		a.Say(status, map[string]string{"Retry-After": after}, body)
-		c, ctx := open(t), hurried(t)
+		c, ctx := open(t), channeltest.Hurried(t)
 		o := channels.Outbound{
 			Key:  corebot.Key{Agent: "main", Channel: "slack", Account: "main", Chat: "D0CHAT"},
 			Kind: corebot.KindReply, IdempotencyKey: "r", Parts: corebot.TextPart("*hello*"),
@@ -106,7 +94,7 @@ func FuzzHistory(f *testing.F) {
 		c, d := open(t), &channeltest.Door{}
 		c.names.off = true
 		r := receiver{Channel: c, me: me, door: d, at: position{me.team, me.id, "1.000000", "1.000000"}}
-		channeltest.RequireBearable(t, r.fill(hurried(t)), slacktest.Token)
+		channeltest.RequireBearable(t, r.fill(channeltest.Hurried(t)), slacktest.Token)
 		for _, in := range d.Got() {
 			if corebot.CheckName(in.ID) != nil || !isID(in.Chat) || !isThread(in.Thread) || in.SenderID == me.id ||
 				!utf8.ValidString(in.Text()+in.SenderName) {

@@ -71,7 +71,7 @@ type chatFeed struct {
 	*live.Follower
 	key        corebot.Key
 	subscribed bool // all runs are told; otherwise those of messages that the socket sent
-	memory
+	told
 }
 
 // end is the end of a message that the socket has sent.
@@ -387,7 +387,7 @@ func (k *socket) follow(key corebot.Key, after int64) (f *chatFeed, gap bool, er
 	}
 	again := &chatFeed{key: key}
 	if f != nil {
-		again.memory = f.memory
+		again.told = f.told
 		k.unfollow(f)
 	}
 	f = again

@@ -12,8 +12,8 @@ type openRun struct {
 	streamed string    // the text since the last reset
 }
 
-// memory is what a socket was told of a chat. Sockets share the lists of open runs, which nobody changes in place.
-type memory struct {
+// told is what a socket was told of a chat. Sockets share the lists of open runs, which nobody changes in place.
+type told struct {
 	open  []openRun
 	over  []string // the messages whose ends the socket was told, the newest last
 	ends  int      // how many they were in all
@@ -23,8 +23,8 @@ type memory struct {
 }
 
 // run is what is known of an open run, or one of which nothing is known yet.
-func (m *memory) run(id string) openRun {
-	for _, r := range m.open {
+func (t *told) run(id string) openRun {
+	for _, r := range t.open {
 		if r.id == id {
 			return r
 		}
@@ -32,23 +32,23 @@ func (m *memory) run(id string) openRun {
 	return openRun{id: id}
 }
 
-func (m *memory) isOpen(id string) bool {
-	return slices.ContainsFunc(m.open, func(r openRun) bool { return r.id == id })
+func (t *told) isOpen(id string) bool {
+	return slices.ContainsFunc(t.open, func(r openRun) bool { return r.id == id })
 }
 
 // set notes what is known of a run. Of too many open runs the oldest is forgotten.
-func (m *memory) set(r openRun) {
-	rest := m.without(r.id)
+func (t *told) set(r openRun) {
+	rest := t.without(r.id)
 	if len(rest) >= rememberedRuns {
 		rest = rest[1:]
 	}
-	m.open = append(rest, r)
+	t.open = append(rest, r)
 }
 
 // without is a copy of the open runs that lacks one, with room for one more.
-func (m *memory) without(id string) []openRun {
-	rest := make([]openRun, 0, len(m.open)+1)
-	for _, r := range m.open {
+func (t *told) without(id string) []openRun {
+	rest := make([]openRun, 0, len(t.open)+1)
+	for _, r := range t.open {
 		if r.id != id {
 			rest = append(rest, r)
 		}
@@ -57,24 +57,24 @@ func (m *memory) without(id string) []openRun {
 }
 
 // ended notes that the client was told the end of a run.
-func (m *memory) ended(id string) {
-	if m.isOpen(id) {
-		m.open = m.without(id)
+func (t *told) ended(id string) {
+	if t.isOpen(id) {
+		t.open = t.without(id)
 	}
-	if len(m.over) >= rememberedEnds {
-		m.over = slices.Delete(m.over, 0, rememberedEnds/2)
+	if len(t.over) >= rememberedEnds {
+		t.over = slices.Delete(t.over, 0, rememberedEnds/2)
 	}
-	m.over = append(m.over, id)
-	m.ends++
+	t.over = append(t.over, id)
+	t.ends++
 }
 
 // lost notes that the events before one were lost: ends and beginnings of runs can be among them.
-func (m *memory) lost(first int64) {
-	m.open, m.early, m.first = nil, 0, first
-	m.gaps++
+func (t *told) lost(first int64) {
+	t.open, t.early, t.first = nil, 0, first
+	t.gaps++
 }
 
 // forget has the end of a message be told again: a replay begins a new run of it.
-func (m *memory) forget(id string) {
-	m.over = slices.DeleteFunc(m.over, func(o string) bool { return o == id })
+func (t *told) forget(id string) {
+	t.over = slices.DeleteFunc(t.over, func(o string) bool { return o == id })
 }
