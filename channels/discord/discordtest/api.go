@@ -145,7 +145,7 @@ func (s *Server) do(c Call, r *http.Request, path string) (any, *Fault) {
 	defer s.mu.Unlock()
 	parts := strings.Split(path, "/")
 	if until := time.Until(s.global); until > 0 {
-		s.complain("%s: everything was to be left alone for another %v", c.Name, until)
+		s.Complain("%s: everything was to be left alone for another %v", c.Name, until)
 	}
 	switch c.Name {
 	case "me":
@@ -188,7 +188,7 @@ func (s *Server) do(c Call, r *http.Request, path string) (any, *Fault) {
 		return nil, &Fault{Status: 403, Code: 50013, Message: "Missing Permissions"}
 	}
 	if until := time.Until(s.floods[c.route()]); until > 0 {
-		s.complain("channel %s was to be left alone for another %v by %s", c.Channel, until, c.Name)
+		s.Complain("channel %s was to be left alone for another %v by %s", c.Channel, until, c.Name)
 	}
 	if c.Name == "typing" {
 		ch.typing++
@@ -359,7 +359,7 @@ func (s *Server) send(c *channel, body json.RawMessage, file *Upload) (any, *Fau
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		s.complain("a message: %v", err)
+		s.Complain("a message: %v", err)
 		return nil, bad(err.Error())
 	}
 	nonce, _ := a.Nonce.(string)

@@ -55,7 +55,7 @@ func TestAnotherLibraryTakesTheServerForDiscord(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "node", "-e", script)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(dir, "node_modules"), "TOKEN="+Token,
-		"API="+s.http.URL+"/api")
+		"API="+s.HTTP.URL+"/api")
 	command.Stderr, command.Stdout = os.Stderr, os.Stderr
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

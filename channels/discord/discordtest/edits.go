@@ -32,7 +32,7 @@ func (s *Server) budget(w http.ResponseWriter, c Call) *Fault {
 		b = &edits{left: MostEdits, fresh: time.Now().Add(s.EditsIn)}
 		s.budgets[c.Channel] = b
 	}
-	after := time.Until(b.fresh).Seconds()
+	after := float64(time.Until(b.fresh)/time.Millisecond+1) / 1000 // rounded up: whoever waits so long is never early
 	refused := b.left == 0
 	b.left = max(b.left-1, 0)
 	h := w.Header()
@@ -53,7 +53,7 @@ func (s *Server) editMessage(c *channel, id string, body json.RawMessage) (any, 
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		s.complain("an edit: %v", err)
+		s.Complain("an edit: %v", err)
 		return nil, bad(err.Error())
 	}
 	at := slices.IndexFunc(c.messages, func(m map[string]any) bool { return m["id"] == id })
@@ -64,7 +64,7 @@ func (s *Server) editMessage(c *channel, id string, body json.RawMessage) (any, 
 	case i < 0:
 		return nil, &Fault{Status: 403, Code: 50005, Message: "Cannot edit a message authored by another user"}
 	case a.Nonce != nil || a.Reference != nil || a.Enforce:
-		s.complain("an edit has what only a new message has: %s", body)
+		s.Complain("an edit has what only a new message has: %s", body)
 	case a.Flags&^flagNoEmbeds != 0:
 		return nil, bad("flags: only the previews of links can be switched off")
 	}

@@ -47,7 +47,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) {
 	c := &conn{server: s, ws: ws, out: make(chan any, mostOut), ended: make(chan struct{})}
 	s.mu.Lock()
 	if v := r.URL.Query().Get("v"); v != "10" {
-		s.complain("a gateway of version %q", v)
+		s.Complain("a gateway of version %q", v)
 	}
 	s.conns[c] = struct{}{}
 	beat := s.Beat
@@ -124,10 +124,10 @@ func (c *conn) handle(op int, data json.RawMessage) {
 		if at != nil {
 			s.highest = max(s.highest, *at)
 			if c.session == nil || *at > int64(len(c.session.events)) {
-				s.complain("a heartbeat names %d, which was not sent", *at)
+				s.Complain("a heartbeat names %d, which was not sent", *at)
 			}
 		}
-		if !s.deaf && s.silence == nil {
+		if !s.deaf && !s.Silent() {
 			c.out <- map[string]any{"op": 11, "d": nil, "s": nil, "t": nil}
 		}
 	case 2:
@@ -139,7 +139,7 @@ func (c *conn) handle(op int, data json.RawMessage) {
 			c.out <- 4003
 		}
 	default:
-		s.complain("an operation %d", op)
+		s.Complain("an operation %d", op)
 		c.out <- 4001
 	}
 }
@@ -169,7 +169,7 @@ func (c *conn) identify(data json.RawMessage) {
 		return
 	}
 	if s.starts--; s.starts < 0 {
-		s.complain("a session began beyond those of the day")
+		s.Complain("a session began beyond those of the day")
 	}
 	s.begun++
 	c.session = &session{id: fmt.Sprintf("%032x", s.begun), intents: *ask.Intents}
@@ -233,7 +233,7 @@ func (x *session) add(kind string, data map[string]any) {
 
 // flush sends what the connection has not had. The mutex is held.
 func (c *conn) flush() {
-	if c.session == nil || c.server.silence != nil || c.server.deaf {
+	if c.session == nil || c.server.Silent() || c.server.deaf {
 		return
 	}
 	for ; c.sent < len(c.session.events); c.sent++ {

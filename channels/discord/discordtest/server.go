@@ -11,16 +11,15 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // Token is the token of the server's bot.
@@ -131,29 +130,25 @@ type Server struct {
 	// EditsIn is the time in which a channel takes [MostEdits] edits. It is set before the first.
 	EditsIn time.Duration
 
-	http *httptest.Server
+	platform.Platform[Call, Fault]
 
-	mu         sync.Mutex
-	token      string
-	last       uint64 // the newest id
-	channels   map[string]*channel
-	guilds     []string
-	sessions   map[string]*session
-	begun      int // sessions
-	starts     int // sessions that may still begin today
-	conns      map[*conn]struct{}
-	silence    chan struct{} // nil: it answers
-	deaf       bool
-	faults     func(Call) Fault
-	floods     map[string]time.Time // what is refused in a channel until then, by [Call.route]
-	budgets    map[string]*edits
-	global     time.Time
-	calls      []Call
-	waiting    map[string]string // interactions that were not answered: their tokens
-	answers    []string
-	commands   []string
-	complaints []string
-	highest    int64 // sequence that a heartbeat has named
+	mu       sync.Mutex
+	token    string
+	last     uint64 // the newest id
+	channels map[string]*channel
+	guilds   []string
+	sessions map[string]*session
+	begun    int // sessions
+	starts   int // sessions that may still begin today
+	conns    map[*conn]struct{}
+	deaf     bool
+	floods   map[string]time.Time // what is refused in a channel until then, by [Call.route]
+	budgets  map[string]*edits
+	global   time.Time
+	waiting  map[string]string // interactions that were not answered: their tokens
+	answers  []string
+	commands []string
+	highest  int64 // sequence that a heartbeat has named
 }
 
 // channel is a place of the platform, also a thread.
@@ -176,21 +171,21 @@ func New() *Server {
 		conns: map[*conn]struct{}{}, floods: map[string]time.Time{}, waiting: map[string]string{},
 		budgets: map[string]*edits{},
 	}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Listen(s.serve)
 	s.Open(Room, Text, "")
 	return s
 }
 
 // URL is the address of the HTTP API.
-func (s *Server) URL() string { return s.http.URL + "/api/v10" }
+func (s *Server) URL() string { return s.HTTP.URL + "/api/v10" }
 
-func (s *Server) gatewayURL() string { return "ws" + strings.TrimPrefix(s.http.URL, "http") }
+func (s *Server) gatewayURL() string { return "ws" + strings.TrimPrefix(s.HTTP.URL, "http") }
 
 // Close ends the server and its connections.
 func (s *Server) Close() {
 	s.Silence(false)
 	s.Cut()
-	s.http.Close()
+	s.HTTP.Close()
 }
 
 // Cut breaks every connection.
@@ -200,22 +195,19 @@ func (s *Server) Cut() {
 		_ = c.ws.Close()
 	}
 	s.mu.Unlock()
-	s.http.CloseClientConnections()
+	s.HTTP.CloseClientConnections()
 }
 
 // Silence has the server answer nothing, or answer again. It tells later of the events meanwhile.
 func (s *Server) Silence(silent bool) {
+	s.Platform.Silence(silent)
+	if silent {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case silent && s.silence == nil:
-		s.silence = make(chan struct{})
-	case !silent && s.silence != nil:
-		close(s.silence)
-		s.silence = nil
-		for c := range s.conns {
-			c.flush()
-		}
+	for c := range s.conns {
+		c.flush()
 	}
 }
 
@@ -231,13 +223,6 @@ func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sessions = map[string]*session{}
-}
-
-// Faults orders what becomes of requests from now on; nil: nothing special.
-func (s *Server) Faults(of func(Call) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = of
 }
 
 // Refuse refuses the next n sends for their rate.
@@ -316,15 +301,8 @@ func (s *Server) Typing(id string) (n int) {
 }
 
 // Calls are the requests with a name so far; all without a name.
-func (s *Server) Calls(name string) (found []Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls {
-		if name == "" || c.Name == name {
-			found = append(found, c)
-		}
-	}
-	return found
+func (s *Server) Calls(name string) []Call {
+	return s.Taken(func(c Call) bool { return name == "" || c.Name == name })
 }
 
 // Answers are the words with which interactions were answered.
@@ -339,17 +317,6 @@ func (s *Server) Commands() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.commands)
-}
-
-// Complaints are about requests that a bot must not make, also where the platform would let them pass.
-func (s *Server) Complaints() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.complaints)
-}
-
-func (s *Server) complain(format string, args ...any) {
-	s.complaints = append(s.complaints, fmt.Sprintf(format, args...))
 }
 
 // id makes an id of now. The mutex is held.
@@ -368,15 +335,8 @@ const epoch = 1420070400000
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	silence := s.silence
-	s.mu.Unlock()
-	if silence != nil {
-		select {
-		case <-silence:
-		case <-r.Context().Done():
-			return
-		}
+	if !s.Wait(r.Context()) {
+		return
 	}
 	path, is := strings.CutPrefix(r.URL.Path, "/api/v10/")
 	if !is {
@@ -385,14 +345,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxUpload+1<<20))
 	if err != nil { // whoever asked is gone in the middle of the request
-		hangUp(w)
+		platform.HangUp(w)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	call, known := route(r, path)
 	if !known {
 		s.mu.Lock()
-		s.complain("there is no %s %s", r.Method, path)
+		s.Complain("there is no %s %s", r.Method, path)
 		s.mu.Unlock()
 		refuse(w, Fault{Status: 404, Message: "404: Not Found"})
 		return
@@ -400,19 +360,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	authorized := r.Header.Get("Authorization") == "Bot "+s.token && s.token != "" || call.Name == "callback"
 	if !strings.HasPrefix(r.Header.Get("User-Agent"), "DiscordBot (") {
-		s.complain("the user agent is %q", r.Header.Get("User-Agent"))
-	}
-	s.calls = append(s.calls, call)
-	fault := Fault{}
-	if s.faults != nil {
-		fault = s.faults(call)
+		s.Complain("the user agent is %q", r.Header.Get("User-Agent"))
 	}
 	s.mu.Unlock()
+	fault := s.Take(call)
 	switch {
 	case !authorized:
 		refuse(w, Fault{Status: 401, Message: "401: Unauthorized"})
 	case fault.Drop:
-		hangUp(w)
+		platform.HangUp(w)
 	case fault.Page != "":
 		w.WriteHeader(cmp.Or(fault.Status, 502))
 		_, _ = w.Write([]byte(fault.Page))
@@ -427,7 +383,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		result, refused := s.do(call, r, path)
 		if fault.DropAfter {
-			hangUp(w)
+			platform.HangUp(w)
 			return
 		}
 		answer(w, result, refused)
@@ -474,16 +430,4 @@ func refuse(w http.ResponseWriter, f Fault) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
 	_ = json.NewEncoder(w).Encode(body)
-}
-
-// hangUp closes the connection of a request without an answer.
-func hangUp(w http.ResponseWriter) {
-	conn, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		return
-	}
-	if tcp, is := conn.(*net.TCPConn); is {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }

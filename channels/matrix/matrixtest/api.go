@@ -67,7 +67,7 @@ func (s *Server) do(r *http.Request, q query) (any, *Fault) {
 		return s.send(in, q)
 	case "PUT typing":
 		if q.path[3] != Bot || q.Body["typing"] != true || q.Body["timeout"] == nil {
-			s.complain("typing: %v", q.Body)
+			s.Complain("typing: %v", q.Body)
 		}
 		in.typing++
 		return map[string]any{}, nil
@@ -104,7 +104,7 @@ func (s *Server) upload(r *http.Request) (any, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Header.Get("Content-Type") == "" || r.URL.Query().Get("filename") == "" {
-		s.complain("an upload has no type or no name")
+		s.Complain("an upload has no type or no name")
 	}
 	address := fmt.Sprintf("mxc://localhost/file%d", len(s.files))
 	s.files[address] = r.URL.Query().Get("filename") + ": " + string(content)
@@ -126,7 +126,7 @@ func (s *Server) Uploads(room string) (files []string) {
 		size, _ := info["size"].(float64)
 		name, bytes, _ := strings.Cut(file, ": ")
 		if content["filename"] != name || int(size) != len(bytes) || info["mimetype"] == nil {
-			s.complain("a file is shown as %v", content)
+			s.Complain("a file is shown as %v", content)
 		}
 		files = append(files, file)
 	}
@@ -153,14 +153,14 @@ func (s *Server) send(in *room, q query) (any, *Fault) {
 		return nil, &Fault{Status: 413, Code: "M_TOO_LARGE", Error: "event is too long"}
 	}
 	if body, is := q.Body["body"].(string); !is || strings.TrimSpace(body) == "" {
-		s.complain("a message has no body: %s", text)
+		s.Complain("a message has no body: %s", text)
 	}
 	if mentions, is := q.Body["m.mentions"].(map[string]any); !is || len(mentions) > 0 {
-		s.complain("a message rings somebody: %s", text)
+		s.Complain("a message rings somebody: %s", text)
 	}
 	if formatted, is := q.Body["formatted_body"].(string); is {
 		if wrong := Check(formatted); wrong != "" || q.Body["format"] != "org.matrix.custom.html" {
-			s.complain("the markup %s: %s", formatted, wrong)
+			s.Complain("the markup %s: %s", formatted, wrong)
 		}
 	}
 	e := s.add(in, map[string]any{

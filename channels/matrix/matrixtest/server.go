@@ -9,14 +9,12 @@ package matrixtest
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // Token is the access token of the account, Bot its user, and Ann a person.
@@ -54,7 +52,7 @@ func Flood(milliseconds float64) Fault {
 
 // Server is the homeserver.
 type Server struct {
-	http *httptest.Server
+	platform.Platform[Call, Fault]
 
 	mu           sync.Mutex
 	token        string
@@ -65,11 +63,7 @@ type Server struct {
 	transactions map[string]string
 	files        map[string]string // name and bytes, by address
 	news         chan struct{}
-	silence      chan struct{} // nil: it answers
 	closed       bool
-	faults       func(Call) Fault
-	calls        []Call
-	complaints   []string
 	ids          int
 }
 
@@ -80,12 +74,12 @@ func New() *Server {
 		files: map[string]string{},
 		news:  make(chan struct{}),
 	}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Listen(s.serve)
 	return s
 }
 
 // URL is where the server listens.
-func (s *Server) URL() string { return s.http.URL }
+func (s *Server) URL() string { return s.HTTP.URL }
 
 // Close ends the server and its connections.
 func (s *Server) Close() {
@@ -94,12 +88,9 @@ func (s *Server) Close() {
 	s.closed = true
 	s.wake()
 	s.mu.Unlock()
-	s.http.CloseClientConnections()
-	s.http.Close()
+	s.HTTP.CloseClientConnections()
+	s.HTTP.Close()
 }
-
-// Cut breaks every connection.
-func (s *Server) Cut() { s.http.CloseClientConnections() }
 
 // Restart has the homeserver forget all transactions and break every connection.
 func (s *Server) Restart() {
@@ -107,26 +98,6 @@ func (s *Server) Restart() {
 	clear(s.transactions)
 	s.mu.Unlock()
 	s.Cut()
-}
-
-// Silence has the server answer nothing, or answer again.
-func (s *Server) Silence(silent bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case silent && s.silence == nil:
-		s.silence = make(chan struct{})
-	case !silent && s.silence != nil:
-		close(s.silence)
-		s.silence = nil
-	}
-}
-
-// Faults orders what becomes of requests from now on; nil: nothing special.
-func (s *Server) Faults(of func(Call) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = of
 }
 
 // Refuse refuses the next n sends for their rate.
@@ -148,26 +119,8 @@ func (s *Server) Revoke(soft bool) {
 }
 
 // Calls are the requests of a name so far.
-func (s *Server) Calls(name string) (found []Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls {
-		if c.Name == name {
-			found = append(found, c)
-		}
-	}
-	return found
-}
-
-// Complaints are about requests that a program must not make, also where a homeserver would let them pass.
-func (s *Server) Complaints() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.complaints)
-}
-
-func (s *Server) complain(format string, args ...any) {
-	s.complaints = append(s.complaints, fmt.Sprintf(format, args...))
+func (s *Server) Calls(name string) []Call {
+	return s.Taken(func(c Call) bool { return c.Name == name })
 }
 
 // wake has syncs look again. The mutex is held.
@@ -178,31 +131,18 @@ func (s *Server) wake() {
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	silence := s.silence
-	s.mu.Unlock()
-	if silence != nil {
-		select {
-		case <-silence:
-		case <-r.Context().Done():
-			return
-		}
+	if !s.Wait(r.Context()) {
+		return
 	}
 	q, refused := s.read(r)
 	if refused != nil {
 		refuse(w, *refused)
 		return
 	}
-	s.mu.Lock()
-	s.calls = append(s.calls, q.Call)
-	var fault Fault
-	if s.faults != nil {
-		fault = s.faults(q.Call)
-	}
-	s.mu.Unlock()
+	fault := s.Take(q.Call)
 	switch {
 	case fault.Drop:
-		hangUp(w)
+		platform.HangUp(w)
 		return
 	case fault.Page != "":
 		w.WriteHeader(cmp.Or(fault.Status, 502))
@@ -215,7 +155,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	result, refused := s.do(r, q)
 	switch {
 	case fault.DropAfter:
-		hangUp(w)
+		platform.HangUp(w)
 	case refused != nil:
 		refuse(w, *refused)
 	default:
@@ -238,18 +178,6 @@ func refuse(w http.ResponseWriter, f Fault) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
 	_ = json.NewEncoder(w).Encode(body)
-}
-
-// hangUp closes the connection of a request without an answer.
-func hangUp(w http.ResponseWriter) {
-	conn, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		return
-	}
-	if tcp, is := conn.(*net.TCPConn); is {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }
 
 // uploadPath is where files are uploaded.
@@ -276,7 +204,7 @@ func (s *Server) read(r *http.Request) (q query, refused *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.args["access_token"] != "" {
-		s.complain("the token stands in an address")
+		s.Complain("the token stands in an address")
 	}
 	if r.Header.Get("Authorization") != "Bearer "+s.token || s.token == "" {
 		return q, &Fault{Status: 401, Code: "M_UNKNOWN_TOKEN", Error: "Unknown token", Soft: s.soft}

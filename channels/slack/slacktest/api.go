@@ -25,14 +25,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	method := strings.TrimPrefix(r.URL.Path, "/api/")
 	_ = r.ParseForm() // what is missing is refused
-	s.mu.Lock()
-	silent := s.silent
-	s.mu.Unlock()
-	if silent != nil {
-		select {
-		case <-silent:
-		case <-r.Context().Done():
-		}
+	if s.Silent() {
+		s.Wait(r.Context())
 		panic(http.ErrAbortHandler)
 	}
 	s.mu.Lock()
@@ -42,10 +36,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if method == "chat.update" {
 		s.edited = append(s.edited, call.Text)
 	}
-	var f Fault
-	if s.faults != nil {
-		f = s.faults(call)
-	}
+	f := s.Take(call)
 	if s.refuse > 0 && method == "chat.postMessage" {
 		s.refuse--
 		f = Fault{Error: "rate_limited"}
@@ -95,16 +86,16 @@ func (s *Server) answer(method string, r *http.Request) map[string]any {
 	case given != "Bearer "+token:
 		return refused("not_allowed_token_type")
 	case r.Method != http.MethodPost:
-		s.complain("%s by %s", method, r.Method)
+		s.Complain("%s by %s", method, r.Method)
 	}
 	switch method {
 	case "auth.test":
 		return map[string]any{
 			"user_id": Bot, "bot_id": BotID, "user": "corebot", "team_id": Team, "team": "the workspace",
-			"url": s.http.URL,
+			"url": s.HTTP.URL,
 		}
 	case "apps.connections.open":
-		return map[string]any{"url": strings.Replace(s.http.URL, "http://", "ws://", 1) + "/link/?ticket=1"}
+		return map[string]any{"url": strings.Replace(s.HTTP.URL, "http://", "ws://", 1) + "/link/?ticket=1"}
 	case "users.info":
 		name, known := s.names[r.Form.Get("user")]
 		if !known {
@@ -131,7 +122,7 @@ func (s *Server) answer(method string, r *http.Request) map[string]any {
 	case "files.completeUploadExternal":
 		return s.share(r)
 	}
-	s.complain("there is no method %s", method)
+	s.Complain("there is no method %s", method)
 	return refused("unknown_method")
 }
 
@@ -161,7 +152,7 @@ func (s *Server) history(replies bool, r *http.Request) map[string]any {
 	}
 	limit, _ := strconv.Atoi(r.Form.Get("limit"))
 	if limit < 1 || limit > 999 {
-		s.complain("a limit of %d", limit)
+		s.Complain("a limit of %d", limit)
 		limit = 100
 	}
 	from, _ := strconv.Atoi(r.Form.Get("cursor"))
@@ -195,7 +186,7 @@ func (s *Server) expect(r *http.Request) map[string]any {
 	}
 	u := &Upload{ID: fmt.Sprintf("F%05d", len(s.uploads)), Name: r.Form.Get("filename"), Length: length}
 	s.uploads[u.ID] = u
-	return map[string]any{"upload_url": s.http.URL + "/upload/" + u.ID, "file_id": u.ID}
+	return map[string]any{"upload_url": s.HTTP.URL + "/upload/" + u.ID, "file_id": u.ID}
 }
 
 // upload takes the bytes of a file. The address is the secret: it asks for no token.
@@ -286,9 +277,9 @@ func (s *Server) post(r *http.Request) map[string]any {
 	case strings.TrimSpace(text) == "":
 		return refused("no_text")
 	case utf8.RuneCountInString(text) > 4000:
-		s.complain("a text of %d characters, which Slack would cut", utf8.RuneCountInString(text))
+		s.Complain("a text of %d characters, which Slack would cut", utf8.RuneCountInString(text))
 	case r.Form.Get("unfurl_links") != "false" || r.Form.Get("unfurl_media") != "false":
-		s.complain("addresses of the text would be opened")
+		s.Complain("addresses of the text would be opened")
 	}
 	s.checkText(text)
 	if thread != "" && !slices.ContainsFunc(room, func(m *Message) bool { return m.TS == thread }) {

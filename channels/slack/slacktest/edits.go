@@ -27,7 +27,7 @@ func (s *Server) update(r *http.Request) map[string]any {
 	}
 	for name := range r.Form {
 		if !slices.Contains(knownTo, name) && name != "token" {
-			s.complain("chat.update knows no %s", name)
+			s.Complain("chat.update knows no %s", name)
 		}
 	}
 	s.checkText(text)
@@ -94,7 +94,7 @@ func (s *Server) drop(channel string, m *Message) {
 func (s *Server) checkText(text string) {
 	rest := angles.ReplaceAllString(text, "")
 	if strings.ContainsAny(strings.ReplaceAll(rest, "\n> ", ""), "<") {
-		s.complain("a text with something of Slack's own: %.200q", rest)
+		s.Complain("a text with something of Slack's own: %.200q", rest)
 	}
 }
 

@@ -7,14 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // The app of the workspace, and who is in it.
@@ -70,25 +70,22 @@ type Fault struct {
 
 // Server is one workspace on loopback.
 type Server struct {
-	http *httptest.Server
+	platform.Platform[Call, Fault]
 	deaf atomic.Bool
 
-	mu         sync.Mutex
-	rooms      map[string][]*Message
-	uploads    map[string]*Upload
-	names      map[string]string
-	sockets    map[*socket]struct{}
-	envelopes  int
-	clock      int64
-	behind     time.Duration
-	complaints []string
-	faults     func(Call) Fault
-	refuse     int
-	silent     chan struct{} // not nil: requests wait until it is closed
-	twice      bool
-	revoked    bool
-	acked      int
-	edited     []string
+	mu        sync.Mutex
+	rooms     map[string][]*Message
+	uploads   map[string]*Upload
+	names     map[string]string
+	sockets   map[*socket]struct{}
+	envelopes int
+	clock     int64
+	behind    time.Duration
+	refuse    int
+	twice     bool
+	revoked   bool
+	acked     int
+	edited    []string
 }
 
 // New starts a workspace with Ann, her private chat with the app, and a channel.
@@ -97,30 +94,19 @@ func New() *Server {
 		rooms: map[string][]*Message{Direct: {}, Room: {}}, names: map[string]string{Ann: "Ann"},
 		sockets: map[*socket]struct{}{}, uploads: map[string]*Upload{},
 	}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Listen(s.serve)
 	return s
 }
 
 // URL is the address of the Web API.
-func (s *Server) URL() string { return s.http.URL + "/api" }
+func (s *Server) URL() string { return s.HTTP.URL + "/api" }
 
 // Close ends the workspace.
 func (s *Server) Close() {
 	s.Silence(false)
 	s.Cut()
-	s.http.CloseClientConnections()
-	s.http.Close()
-}
-
-// Complaints are what the app did wrong.
-func (s *Server) Complaints() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.complaints)
-}
-
-func (s *Server) complain(format string, a ...any) {
-	s.complaints = append(s.complaints, fmt.Sprintf(format, a...))
+	s.HTTP.CloseClientConnections()
+	s.HTTP.Close()
 }
 
 func (s *Server) set(f func()) {
@@ -129,12 +115,11 @@ func (s *Server) set(f func()) {
 	f()
 }
 
-// Faults decides what happens to each request. Refuse has the next n sends refused for their rate, for no time. Revoke
-// makes the tokens unknown. Twice has each event delivered twice.
-func (s *Server) Faults(f func(Call) Fault) { s.set(func() { s.faults = f }) }
-func (s *Server) Refuse(n int)              { s.set(func() { s.refuse = n }) }
-func (s *Server) Revoke()                   { s.set(func() { s.revoked = true }) }
-func (s *Server) Twice()                    { s.set(func() { s.twice = true }) }
+// Refuse has the next n sends refused for their rate, for no time. Revoke makes the tokens unknown. Twice has each
+// event delivered twice.
+func (s *Server) Refuse(n int) { s.set(func() { s.refuse = n }) }
+func (s *Server) Revoke()      { s.set(func() { s.revoked = true }) }
+func (s *Server) Twice()       { s.set(func() { s.twice = true }) }
 
 // Behind has the clock of the workspace be behind that of this machine.
 func (s *Server) Behind(d time.Duration) { s.set(func() { s.behind = d }) }
@@ -145,19 +130,6 @@ func (s *Server) Open(channel string)    { s.set(func() { s.rooms[channel] = nil
 
 // Deafen has sockets answer no ping, or answer them again.
 func (s *Server) Deafen(deaf bool) { s.deaf.Store(deaf) }
-
-// Silence has the workspace answer nothing, or answer again.
-func (s *Server) Silence(silent bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case silent && s.silent == nil:
-		s.silent = make(chan struct{})
-	case !silent && s.silent != nil:
-		close(s.silent)
-		s.silent = nil
-	}
-}
 
 // stamp names a new message.
 func (s *Server) stamp() string {
@@ -387,7 +359,7 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request) {
 		}
 		s.mu.Lock()
 		if s.acked++; !c.open[ack.ID] {
-			s.complain("an acknowledgement of %q, which is not open", ack.ID)
+			s.Complain("an acknowledgement of %q, which is not open", ack.ID)
 		}
 		if !s.twice {
 			delete(c.open, ack.ID)

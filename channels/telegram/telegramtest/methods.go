@@ -141,12 +141,12 @@ func (s *Server) do(r *http.Request, c Call, a args) (any, *Fault) {
 	method := strings.ToLower(c.Method)
 	names, is := known[method]
 	if !is {
-		s.complain("there is no method %s", c.Method)
+		s.Complain("there is no method %s", c.Method)
 		return nil, &Fault{Code: 404, Description: "Not Found: method not found"}
 	}
 	for name := range a {
 		if !slices.Contains(names, name) {
-			s.complain("%s has no argument %s", c.Method, name)
+			s.Complain("%s has no argument %s", c.Method, name)
 		}
 	}
 	switch method {
@@ -343,7 +343,7 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 // text reads the text of a message that is sent or edited.
 func (s *Server) text(c Call, a args) (text string, looks []Look, refused *Fault) {
 	if until := s.floods[c.Chat]; time.Now().Before(until) {
-		s.complain("chat %d was to be left alone for another %v", c.Chat, time.Until(until))
+		s.Complain("chat %d was to be left alone for another %v", c.Chat, time.Until(until))
 		delete(s.floods, c.Chat) // one complaint for each wait that was not kept
 	}
 	text, wrong := c.Text, ""

@@ -12,14 +12,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // Token is the token of the server's bot.
@@ -95,32 +95,28 @@ type Fault struct {
 
 // Server is the platform.
 type Server struct {
-	http *httptest.Server
+	platform.Platform[Call, Fault]
 
 	posts sync.WaitGroup // goroutines that post
 
-	mu         sync.Mutex
-	closed     bool
-	token      string
-	username   string
-	webhook    string
-	hook       hook // while the bot itself has set a webhook
-	chats      map[int64]*room
-	next       int64 // the id of the next update
-	updates    []update
-	seen       []update // confirmed
-	allowed    []string
-	waiting    chan struct{} // closed to end the poll that waits, by another one
-	news       chan struct{} // closed when there is an update
-	silence    chan struct{} // nil: it answers
-	faults     func(Call) Fault
-	floods     map[int64]time.Time // chats that refuse everything until then
-	calls      []Call
-	queries    map[string]bool // callbacks that were not answered
-	answers    []string
-	commands   []string
-	complaints []string
-	polls      int
+	mu       sync.Mutex
+	closed   bool
+	token    string
+	username string
+	webhook  string
+	hook     hook // while the bot itself has set a webhook
+	chats    map[int64]*room
+	next     int64 // the id of the next update
+	updates  []update
+	seen     []update // confirmed
+	allowed  []string
+	waiting  chan struct{}       // closed to end the poll that waits, by another one
+	news     chan struct{}       // closed when there is an update
+	floods   map[int64]time.Time // chats that refuse everything until then
+	queries  map[string]bool     // callbacks that were not answered
+	answers  []string
+	commands []string
+	polls    int
 }
 
 // room is a chat and what it has.
@@ -146,12 +142,12 @@ func New() *Server {
 		token: Token, username: Bot.Username, chats: map[int64]*room{}, next: 870_000_001, news: make(chan struct{}),
 		queries: map[string]bool{}, floods: map[int64]time.Time{},
 	}
-	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
+	s.Listen(s.serve)
 	return s
 }
 
 // URL is where the server listens.
-func (s *Server) URL() string { return s.http.URL }
+func (s *Server) URL() string { return s.HTTP.URL }
 
 // Close ends the server and its connections.
 func (s *Server) Close() {
@@ -164,32 +160,9 @@ func (s *Server) Close() {
 		s.waiting = nil
 	}
 	s.mu.Unlock()
-	s.http.CloseClientConnections()
-	s.http.Close()
+	s.HTTP.CloseClientConnections()
+	s.HTTP.Close()
 	s.posts.Wait()
-}
-
-// Cut breaks every connection.
-func (s *Server) Cut() { s.http.CloseClientConnections() }
-
-// Silence has the server answer nothing, or answer again.
-func (s *Server) Silence(silent bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case silent && s.silence == nil:
-		s.silence = make(chan struct{})
-	case !silent && s.silence != nil:
-		close(s.silence)
-		s.silence = nil
-	}
-}
-
-// Faults orders what becomes of requests from now on; nil: nothing special.
-func (s *Server) Faults(of func(Call) Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = of
 }
 
 // Refuse refuses the next n sends for their rate.
@@ -268,15 +241,8 @@ func (s *Server) Typing(chat int64) int {
 }
 
 // Calls are the requests of a method so far.
-func (s *Server) Calls(method string) (found []Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls {
-		if c.Method == method {
-			found = append(found, c)
-		}
-	}
-	return found
+func (s *Server) Calls(method string) []Call {
+	return s.Taken(func(c Call) bool { return c.Method == method })
 }
 
 // Answers are the words with which presses of buttons were answered.
@@ -291,13 +257,6 @@ func (s *Server) Commands() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.commands)
-}
-
-// Complaints are about requests that a bot must not make, also where the platform would let them pass.
-func (s *Server) Complaints() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.complaints)
 }
 
 // Waiting is how many updates no offset has confirmed.
@@ -325,10 +284,6 @@ func (s *Server) roomOf(c Chat) *room {
 	return r
 }
 
-func (s *Server) complain(format string, args ...any) {
-	s.complaints = append(s.complaints, fmt.Sprintf(format, args...))
-}
-
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rest, is := strings.CutPrefix(r.URL.Path, "/bot")
@@ -339,14 +294,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	args, err := read(r) // of all of it: until then the server does not see that the client has gone
 	s.mu.Lock()
-	known, silence := token == s.token, s.silence
+	known := token == s.token
 	s.mu.Unlock()
-	if silence != nil {
-		select {
-		case <-silence:
-		case <-r.Context().Done():
-			return
-		}
+	if !s.Wait(r.Context()) {
+		return
 	}
 	if !known {
 		refuse(w, Fault{Code: 401, Description: "Unauthorized"})
@@ -359,16 +310,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	call := Call{
 		Method: method, Chat: args.int("chat_id"), Thread: args.int("message_thread_id"), Text: args.text("text"),
 	}
-	s.mu.Lock()
-	s.calls = append(s.calls, call)
-	var fault Fault
-	if s.faults != nil {
-		fault = s.faults(call)
-	}
-	s.mu.Unlock()
+	fault := s.Take(call)
 	switch {
 	case fault.Drop:
-		hangUp(w)
+		platform.HangUp(w)
 		return
 	case fault.Page != "":
 		w.WriteHeader(cmp.Or(fault.Code, 502))
@@ -382,7 +327,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	result, refused := s.do(r, call, args)
 	switch {
 	case fault.DropAfter:
-		hangUp(w)
+		platform.HangUp(w)
 	case refused != nil:
 		refuse(w, *refused)
 	default:
@@ -417,16 +362,4 @@ func refuse(w http.ResponseWriter, f Fault) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Code)
 	_ = json.NewEncoder(w).Encode(body)
-}
-
-// hangUp closes the connection of a request without an answer.
-func hangUp(w http.ResponseWriter) {
-	conn, _, err := w.(http.Hijacker).Hijack()
-	if err != nil {
-		return
-	}
-	if tcp, is := conn.(*net.TCPConn); is {
-		_ = tcp.SetLinger(0)
-	}
-	_ = conn.Close()
 }

@@ -102,7 +102,7 @@ func (s *Server) setWebhook(a args) (any, *Fault) {
 		return nil, bad("can't parse allowed_updates JSON object")
 	}
 	if string(a["drop_pending_updates"]) == "true" {
-		s.complain("setWebhook drops updates that nobody has read")
+		s.Complain("setWebhook drops updates that nobody has read")
 	}
 	if s.closed {
 		return nil, bad("the server is about to end")
@@ -135,17 +135,13 @@ func (s *Server) unhook() {
 func (s *Server) post(ctx context.Context) {
 	places := make(chan struct{}, s.places())
 	for ctx.Err() == nil {
+		if !s.Wait(ctx) {
+			return
+		}
 		s.mu.Lock()
-		silence, news := s.silence, s.news
+		news := s.news
 		u, name, wait, is := s.due(time.Now())
 		s.mu.Unlock()
-		if silence != nil {
-			select {
-			case <-silence:
-			case <-ctx.Done():
-			}
-			continue
-		}
 		if !is {
 			timer := time.NewTimer(wait)
 			select {
@@ -258,15 +254,15 @@ func (s *Server) reply(answer []byte) {
 	}
 	a := args{}
 	if err := json.Unmarshal(answer, &a); err != nil || a.text("method") == "" {
-		s.complain("the answer to an update is no request: %q", answer)
+		s.Complain("the answer to an update is no request: %q", answer)
 		return
 	}
 	if a.text("method") != "answerCallbackQuery" {
-		s.complain("the answer to an update is %s", a.text("method"))
+		s.Complain("the answer to an update is %s", a.text("method"))
 		return
 	}
 	if _, refused := s.answerCallback(a); refused != nil {
-		s.complain("the answer to an update is refused: %s", refused.Description)
+		s.Complain("the answer to an update is refused: %s", refused.Description)
 	}
 }
 
