@@ -104,7 +104,6 @@ func (c *Channel) login(ctx context.Context) (_ *mailbox, err error) {
 		}
 	}()
 	options := &imapclient.Options{
-		TLSConfig:             c.imap.tls(),
 		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Mailbox: news},
 	}
 	if m.Client, err = c.secured(conn, options); err != nil {
@@ -121,19 +120,16 @@ func (c *Channel) login(ctx context.Context) (_ *mailbox, err error) {
 
 // secured begins IMAP on a connection. A connection without TLS is used on this machine only.
 func (c *Channel) secured(conn net.Conn, options *imapclient.Options) (*imapclient.Client, error) {
-	if c.imap.implicit || c.imap.loopback {
-		client := imapclient.New(conn, options)
-		if err := client.WaitGreeting(); err != nil {
-			return nil, fmt.Errorf("greet %s: %w", c.imap.addr, err)
+	if !c.imap.implicit && !c.imap.loopback {
+		secure, err := c.imap.startTLS(conn)
+		if err != nil {
+			return nil, err
 		}
-		return client, nil
+		conn = newGreeted(secure)
 	}
-	client, err := imapclient.NewStartTLS(conn, options)
-	if no := (*imap.Error)(nil); errors.As(err, &no) {
-		return nil, fmt.Errorf("%w: %s: %w", unsafe, c.imap.addr, err)
-	}
-	if err != nil {
-		return nil, c.imap.untrusted(err, "imap")
+	client := imapclient.New(&guard{Conn: conn}, options)
+	if err := client.WaitGreeting(); err != nil {
+		return nil, fmt.Errorf("greet %s: %w", c.imap.addr, err)
 	}
 	return client, nil
 }

@@ -7,9 +7,10 @@ import (
 )
 
 // A copy that never comes costs the tests this long, once for each mail that is looked for. The rest is how long a mail
-// waits that the server did not give.
+// waits that the server did not give, and after how many bytes to one command a server is left.
 func init() {
 	arrives, firstWait, soon = 1500*time.Millisecond, 10*time.Millisecond, 20*time.Millisecond
+	maxSaid = 256 << 10
 }
 
 // Secure has a channel treat its servers as servers elsewhere, with TLS from the first byte or by STARTTLS. A server of

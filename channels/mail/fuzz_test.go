@@ -3,7 +3,6 @@ package mail_test
 import (
 	"context"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,17 +57,13 @@ func FuzzMailbox(f *testing.F) {
 		"* OK hi\r\n" + piece + "T1 NO " + strings.Repeat("ä", 3000) + "\r\n",
 		login + box + "T2 OK\r\n" + piece + "T3 OK\r\n" + piece +
 			"* ESEARCH (TAG \"T4\") UID ALL 1:4294967295\r\nT4 OK\r\n" + piece + "T5 OK\r\n",
+		"* OK [CAPABILITY IMAP4rev1 (\r\n", login + "* CAPABILITY (\r\nT2 OK\r\n",
 		login + "* LIST (\\Noselect) \"/\" \"&AAA-\"\r\n* FLAGS (\\*)\r\n* 1 EXPUNGE\r\nT2 OK\r\n",
 	} {
 		f.Add(seed)
 	}
 	boxes, _, open := spoken(f)
-	// go-imap 2.0.0-beta.8 reads a parenthesis among the capabilities for ever, and no connection's end stops it.
-	endless := regexp.MustCompile(`(?i)capability[^\r\n]*\(`)
 	f.Fuzz(func(t *testing.T, says string) {
-		if endless.MatchString(says) {
-			return
-		}
 		boxes.Say(strings.Split(says, piece)...)
 		c, d := open(t), &channeltest.Door{}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

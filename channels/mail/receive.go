@@ -297,7 +297,7 @@ func (m *mailbox) mails(uids []imap.UID) (all []fetched, err error) {
 			}
 		}
 		f.whole = len(f.text) < maxMail
-		if slices.Contains(uids, f.uid) {
+		if len(all) < len(uids) && slices.Contains(uids, f.uid) { // a server can give one mail for ever
 			all = append(all, f)
 		}
 	}
