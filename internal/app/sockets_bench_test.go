@@ -132,10 +132,10 @@ func turns(b *testing.B, a api, n int, every time.Duration, chat func(int) strin
 
 // BenchmarkTurnsThatSocketsFollow is the time of a turn while 500 sockets follow its chat, or each a chat of its own.
 // Turns come one behind another, or ten a second. Each benchmark measures pairs in one process: turns that nobody
-// follows, and turns with the sockets. It reports medians of the pairs: p50 and p90 of the time until the answer, and
-// what a turn costs Corebot. The clients are another process.
+// follows, and turns with the sockets. It reports medians of the pairs, and of their ratios: p50 and p90 of the time
+// until the answer, and what a turn costs Corebot. The clients are another process.
 func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
-	const pairs, sockets = 5, 500
+	const pairs, sockets = 7, 500
 	for _, chats := range []string{"same", "own"} {
 		for _, every := range []time.Duration{0, time.Second / 10} {
 			b.Run(fmt.Sprintf("chats=%s/every=%v", chats, every), func(b *testing.B) {
@@ -175,10 +175,23 @@ func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
 				} {
 					b.ReportMetric(median(alone[:], f.of), "alone-"+f.name)
 					b.ReportMetric(median(followed[:], f.of), "followed-"+f.name)
+					if f.name != "heap-MiB" { // without sockets there is none
+						b.ReportMetric(medianRatio(followed[:], alone[:], f.of), f.name+"-ratio")
+					}
 				}
 			})
 		}
 	}
+}
+
+// medianRatio is the median of the ratios of the pairs: both of a pair met the same machine.
+func medianRatio(followed, alone []turnCost, of func(turnCost) float64) float64 {
+	var values []float64
+	for i := range alone {
+		values = append(values, of(followed[i])/of(alone[i]))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 func median(all []turnCost, of func(turnCost) float64) float64 {

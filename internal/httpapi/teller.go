@@ -14,15 +14,20 @@ import (
 
 // The pace of the teller. An event waits for paceOf of the sockets that it is told to, at most slowestPace. Events
 // that come meanwhile are told with it. After a round the teller rests for restOf times as long as the round took, at
-// most longestRest. So telling takes at most a tenth of one processor, and a turn seldom meets it. A few sockets are
-// told at once.
+// most longestRest. So telling takes at most a tenth of one processor, and a turn seldom meets it.
+//
+// A chat with many sockets rests longer, and holds up no other chat meanwhile: crowdRest times as long as its round
+// took, at most longestCrowdRest. So telling takes at most a hundredth of one processor for such a chat. A few sockets
+// are told at once.
 const (
-	paceOf      = 100 * time.Microsecond
-	slowestPace = 50 * time.Millisecond
-	restOf      = 9
-	longestRest = 250 * time.Millisecond
-	few         = 10 // sockets that nothing waits for
-	givesWay    = 16 // after so many sockets the teller lets other work go first
+	paceOf           = 100 * time.Microsecond
+	slowestPace      = 50 * time.Millisecond
+	restOf           = 9
+	longestRest      = 250 * time.Millisecond
+	crowdRest        = 99
+	longestCrowdRest = time.Second
+	few              = 10 // sockets that nothing waits for
+	givesWay         = 16 // after so many sockets the teller lets other work go first
 )
 
 func pace(sockets int) time.Duration {
@@ -40,6 +45,7 @@ type feed struct {
 	crowd    int // how many they are
 	marked   bool
 	due      time.Time
+	rested   time.Time // when the next round can begin
 }
 
 // teller tells sockets what happens in the chats that they follow. One goroutine does it for all of them, so a turn
@@ -51,7 +57,7 @@ type teller struct {
 	mu    sync.Mutex // of the sockets of feeds
 	feeds map[corebot.Key]*feed
 
-	marking sync.Mutex // of crowd, marked and due
+	marking sync.Mutex // of crowd, marked, due and rested
 	marks   []*feed    // those with something to tell
 
 	room []byte // for what a lone socket is told
@@ -100,10 +106,25 @@ func (t *teller) mark(f *feed) {
 		return
 	}
 	f.marked, f.due = true, time.Now().Add(pace(f.crowd))
+	if f.due.Before(f.rested) {
+		f.due = f.rested
+	}
 	t.marks = append(t.marks, f)
 	select {
 	case t.wake <- struct{}{}:
 	default:
+	}
+}
+
+// rest has a chat with many sockets wait for its next round. Its turns mark it meanwhile, and cost no round.
+func (t *teller) rest(f *feed, ended time.Time, took time.Duration) {
+	t.marking.Lock()
+	defer t.marking.Unlock()
+	if f.rested = ended.Add(min(crowdRest*took, longestCrowdRest)); f.crowd < few {
+		f.rested = ended
+	}
+	if f.marked && f.due.Before(f.rested) {
+		f.due = f.rested
 	}
 }
 
@@ -176,12 +197,17 @@ func (t *teller) tell(f *feed) (told int) {
 	}
 	t.mu.Unlock()
 	r := round{lone: len(all) == 1, room: t.room}
+	began, away := time.Now(), time.Duration(0)
 	for i, m := range all {
 		if i%givesWay == givesWay-1 {
+			left := time.Now()
 			runtime.Gosched()
+			away += time.Since(left)
 		}
 		m.socket.toldOf(m.chat, &r)
 	}
+	ended := time.Now()
+	t.rest(f, ended, ended.Sub(began)-away)
 	if t.room = r.room; cap(t.room) > largeRoom {
 		t.room = nil
 	}

@@ -223,3 +223,29 @@ func TestManySocketsWaitForMoreAndOneIsToldAtOnce(t *testing.T) {
 		t.Errorf("%d are due, the first for %d sockets", len(due), due[0].crowd)
 	}
 }
+
+// A chat with many sockets waits for its next round, whether its turns go on in the round or behind it. A chat with a
+// few waits for nothing.
+func TestAChatWithManySocketsRestsBetweenRoundsAndNoOtherDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		teller := newTeller(new(live.Hub))
+		one, many := &feed{crowd: few - 1}, &feed{crowd: 500}
+		for _, f := range []*feed{one, many} {
+			teller.rest(f, time.Now(), 5*time.Millisecond)
+			teller.mark(f)
+		}
+		const rest = crowdRest * 5 * time.Millisecond
+		if one.due != time.Now() || many.due != time.Now().Add(rest) {
+			t.Errorf("they wait for %v and %v", time.Until(one.due), time.Until(many.due))
+		}
+		time.Sleep(rest)
+		if due, _ := teller.take(time.Now()); len(due) != 2 {
+			t.Fatalf("%d are due", len(due))
+		}
+		teller.mark(many) // while it is told, which takes long
+		teller.rest(many, time.Now(), time.Minute)
+		if many.due != time.Now().Add(longestCrowdRest) {
+			t.Errorf("after a long round it waits for %v", time.Until(many.due))
+		}
+	})
+}

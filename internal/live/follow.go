@@ -1,6 +1,7 @@
 package live
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type ring struct {
 	followers int
 	wakes     map[*Follower]func() // of the followers that are woken
 	idle      time.Time            // since when nobody follows; zero: somebody does
+	growing   strings.Builder      // the text of the newest event, if pieces were added to it
 }
 
 func newRing(now time.Time) *ring {
@@ -48,11 +50,13 @@ func (r *ring) add(e Event) bool {
 		// Somebody can come back before the ring is dropped: he is told that he has missed something.
 		r.last++
 		r.events, r.bytes = nil, 0
+		r.growing.Reset()
 		return false
 	}
 	if !r.join(e) {
 		r.last++
 		r.events = append(r.events, Numbered{r.last, e})
+		r.growing.Reset()
 	}
 	r.bytes += len(e.Text)
 	for len(r.events) > ringEvents || r.bytes > ringBytes && len(r.events) > 1 {
@@ -78,7 +82,11 @@ func (r *ring) join(e Event) bool {
 	if before.Kind != Text || before.MessageID != e.MessageID || len(before.Text) > joinedText {
 		return false
 	}
-	before.Text += e.Text
+	if r.growing.Len() == 0 {
+		r.growing.WriteString(before.Text)
+	}
+	r.growing.WriteString(e.Text)
+	before.Text = r.growing.String() // nobody changes what a string of a builder has
 	return true
 }
 

@@ -116,3 +116,29 @@ func TestRingsAreBounded(t *testing.T) {
 		t.Errorf("there are %d rings", len(h.rings))
 	}
 }
+
+// A long text comes in many small pieces. Each piece is copied a few times at most, whatever came before.
+func TestPiecesOfATextAreAddedWithoutACopyOfTheWhole(t *testing.T) {
+	var h Hub
+	k := corebot.Key{Agent: "main", Channel: "test", Chat: "a"}
+	f, _ := h.Follow(k, 0, nil)
+	const pieces = 400
+	copies := testing.AllocsPerRun(5, func() {
+		h.Publish(Event{Kind: TurnStarted, Key: k, MessageID: "m"})
+		for range pieces {
+			h.Publish(Event{Kind: Text, Key: k, MessageID: "m", Text: "12345678"})
+		}
+	})
+	if copies > pieces/4 {
+		t.Errorf("%d pieces are copied with %.0f allocations", pieces, copies)
+	}
+	events, _ := f.Next()
+	for i, e := range events {
+		if want := strings.Repeat("12345678", pieces); e.Kind == Text && e.Text != want {
+			t.Errorf("event %d has %d bytes of text, want %d", i, len(e.Text), len(want))
+		}
+	}
+	if len(events) < 4 {
+		t.Errorf("there are %d events", len(events))
+	}
+}
