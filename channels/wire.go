@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,75 @@ func NewWire(platform, setting, secret string) *Wire {
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// Request is a call of an HTTP API whose bodies are JSON.
+type Request struct {
+	Method string
+	Path   []string // each is escaped
+	Query  url.Values
+	Body   any       // nil: none
+	File   *FilePart // goes with the body; nil: none
+	Field  string    // of the form that has a file: where the body stands
+}
+
+// Get asks for what is there.
+func Get(path ...string) Request { return Request{Method: http.MethodGet, Path: path} }
+
+// Post makes something new.
+func Post(body any, path ...string) Request {
+	return Request{Method: http.MethodPost, Path: path, Body: body}
+}
+
+// Put makes something, or replaces it.
+func Put(body any, path ...string) Request {
+	return Request{Method: http.MethodPut, Path: path, Body: body}
+}
+
+// Patch changes something.
+func Patch(body any, path ...string) Request {
+	return Request{Method: http.MethodPatch, Path: path, Body: body}
+}
+
+// Delete takes something away.
+func Delete(path ...string) Request { return Request{Method: http.MethodDelete, Path: path} }
+
+// With is the request with one more argument of its query.
+func (q Request) With(name, value string) Request {
+	q.Query = maps.Clone(q.Query)
+	if q.Query == nil {
+		q.Query = url.Values{}
+	}
+	q.Query.Set(name, value)
+	return q
+}
+
+// Write makes the HTTP request. base is the address of the API, which ends in a slash.
+func (q Request) Write(ctx context.Context, base string) (*http.Request, error) {
+	var body bytes.Buffer
+	if q.Body != nil {
+		e := json.NewEncoder(&body)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(q.Body); err != nil {
+			return nil, fmt.Errorf("write the body: %w", err)
+		}
+	}
+	path := make([]string, len(q.Path))
+	for i, p := range q.Path {
+		path[i] = url.PathEscape(p)
+	}
+	address := base + strings.Join(path, "/")
+	if len(q.Query) > 0 {
+		address += "?" + q.Query.Encode()
+	}
+	if q.File != nil {
+		return Form(ctx, address, map[string]string{q.Field: body.String()}, *q.File)
+	}
+	r, err := http.NewRequestWithContext(ctx, q.Method, address, &body)
+	if err == nil && q.Body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, err
 }
 
 // FilePart is a file in a form.

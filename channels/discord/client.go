@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,43 +39,10 @@ const (
 	mostFull  = 1000
 )
 
-// request is one call of the API.
-type request struct {
-	method string
-	path   []string // each is escaped
-	query  url.Values
-	body   any                // nil: none
-	file   *channels.FilePart // goes with the body
-}
-
-func get(path ...string) request { return request{method: http.MethodGet, path: path} }
-
-func post(body any, path ...string) request {
-	return request{method: http.MethodPost, path: path, body: body}
-}
-
-func put(body any, path ...string) request {
-	return request{method: http.MethodPut, path: path, body: body}
-}
-
-func patch(body any, path ...string) request {
-	return request{method: http.MethodPatch, path: path, body: body}
-}
-
-func remove(path ...string) request { return request{method: http.MethodDelete, path: path} }
-
-func (r request) with(name, value string) request {
-	if r.query == nil {
-		r.query = url.Values{}
-	}
-	r.query.Set(name, value)
-	return r
-}
-
 // what names the request in errors, without ids and tokens.
-func (r request) what() string {
+func what(ask channels.Request) string {
 	var words []string
-	for _, p := range r.path {
+	for _, p := range ask.Path {
 		if len(p) < 20 && !isID(p) {
 			words = append(words, p)
 		}
@@ -85,8 +51,8 @@ func (r request) what() string {
 }
 
 // route is what the platform counts requests by: the kind of request, and the channel or server.
-func (r request) route() string {
-	return r.method + " " + r.what() + " " + r.path[min(1, len(r.path)-1)]
+func route(ask channels.Request) string {
+	return ask.Method + " " + what(ask) + " " + ask.Path[min(1, len(ask.Path)-1)]
 }
 
 // refusal is a request that the platform has refused.
@@ -135,66 +101,37 @@ const (
 )
 
 // call makes one request. Its error is a [*corebot.Failure].
-func call[T any](ctx context.Context, c *client, ask request) (result T, err error) {
+func call[T any](ctx context.Context, c *client, ask channels.Request) (result T, err error) {
 	answer, err := c.do(ctx, ask)
 	if err != nil || answer.Status == http.StatusNoContent {
 		return result, err
 	}
 	if err := lenient(answer.Body, &result); err != nil {
-		return result, c.wire.Strange(ask.what(), answer.Status, err)
+		return result, c.wire.Strange(what(ask), answer.Status, err)
 	}
 	return result, nil
 }
 
 // do makes one request, and gives what the platform answers to one that it carries out.
-func (c *client) do(ctx context.Context, ask request) (channels.Answered, error) {
-	what := ask.what()
-	var body bytes.Buffer
-	if ask.body != nil {
-		e := json.NewEncoder(&body)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(ask.body); err != nil {
-			return channels.Answered{}, fmt.Errorf("write the request %s: %w", what, err)
-		}
-	}
-	path := make([]string, len(ask.path))
-	for i, p := range ask.path {
-		path[i] = url.PathEscape(p)
-	}
-	address := c.base + strings.Join(path, "/")
-	if len(ask.query) > 0 {
-		address += "?" + ask.query.Encode()
-	}
-	r, err := ask.write(ctx, address, &body)
+func (c *client) do(ctx context.Context, ask channels.Request) (channels.Answered, error) {
+	r, err := ask.Write(ctx, c.base)
 	if err != nil {
 		return channels.Answered{}, c.wire.Hidden(err)
 	}
 	r.Header.Set("Authorization", "Bot "+c.token)
 	r.Header.Set("User-Agent", userAgent)
-	if err := c.free(ctx, ask.route()); err != nil {
+	if err := c.free(ctx, route(ask)); err != nil {
 		return channels.Answered{}, err
 	}
-	answer, err := c.wire.Do(ctx, what, r)
+	answer, err := c.wire.Do(ctx, what(ask), r)
 	if err != nil {
 		return answer, err
 	}
-	c.used(ask.route(), answer.Header)
+	c.used(route(ask), answer.Header)
 	if answer.Status >= 200 && answer.Status < 300 {
 		return answer, nil
 	}
-	return answer, c.failure(what, answer)
-}
-
-// write makes the request: its body, or a form with the body and a file.
-func (r request) write(ctx context.Context, address string, body *bytes.Buffer) (*http.Request, error) {
-	if r.file != nil {
-		return channels.Form(ctx, address, map[string]string{"payload_json": body.String()}, *r.file)
-	}
-	w, err := http.NewRequestWithContext(ctx, r.method, address, body)
-	if err == nil && r.body != nil {
-		w.Header.Set("Content-Type", "application/json")
-	}
-	return w, err
+	return answer, c.failure(what(ask), answer)
 }
 
 // cdns are where the platform keeps attachments.

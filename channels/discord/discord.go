@@ -158,14 +158,14 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
-	who, err := call[user](ctx, &c.client, get("users", "@me"))
+	who, err := call[user](ctx, &c.client, channels.Get("users", "@me"))
 	if err != nil {
 		return self{}, fmt.Errorf("ask Discord who the bot is: %w", err)
 	}
 	app, err := call[struct {
 		ID    string `json:"id"`
 		Flags int64  `json:"flags"`
-	}](ctx, &c.client, get("applications", "@me"))
+	}](ctx, &c.client, channels.Get("applications", "@me"))
 	if err != nil {
 		return self{}, fmt.Errorf("ask Discord for the application of the bot: %w", err)
 	}

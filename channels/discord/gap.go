@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/sorted"
 )
 
@@ -22,8 +23,8 @@ const (
 
 // page are messages of a channel behind an id, oldest first.
 func (c *Channel) page(ctx context.Context, channel, after string) ([]message, error) {
-	found, err := call[[]message](ctx, &c.client, get("channels", channel, "messages").with("after", after).
-		with("limit", strconv.Itoa(pageMessages)))
+	found, err := call[[]message](ctx, &c.client, channels.Get("channels", channel, "messages").With("after", after).
+		With("limit", strconv.Itoa(pageMessages)))
 	sorted.By(found, func(a, b message) int {
 		return int(min(max(int64(number(a.ID)-number(b.ID)), -1), 1)) //nolint:gosec // 63 bits
 	})
@@ -133,8 +134,8 @@ func (r *receiver) news(ctx context.Context, after string) (all []gap, err error
 func (r *receiver) guilds(ctx context.Context) (all []string, err error) {
 	for after, last := "0", ""; len(all) < mostGuilds && after != last; { // a list that does not move on has no end
 		last = after
-		found, err := call[[]spot](ctx, &r.client, get("users", "@me", "guilds").with("after", after).
-			with("limit", strconv.Itoa(pageGuilds)))
+		found, err := call[[]spot](ctx, &r.client, channels.Get("users", "@me", "guilds").With("after", after).
+			With("limit", strconv.Itoa(pageGuilds)))
 		if err != nil {
 			return nil, err
 		}
@@ -156,13 +157,13 @@ func (r *receiver) guilds(ctx context.Context) (all []string, err error) {
 
 // spots are the channels and the threads of a server in which people write.
 func (r *receiver) spots(ctx context.Context, guild string) (all []spot, err error) {
-	found, err := call[[]spot](ctx, &r.client, get("guilds", guild, "channels"))
+	found, err := call[[]spot](ctx, &r.client, channels.Get("guilds", guild, "channels"))
 	if err != nil {
 		return nil, err
 	}
 	active, err := call[struct {
 		Threads []spot `json:"threads"`
-	}](ctx, &r.client, get("guilds", guild, "threads", "active"))
+	}](ctx, &r.client, channels.Get("guilds", guild, "threads", "active"))
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func (r *receiver) spots(ctx context.Context, guild string) (all []spot, err err
 func (r *receiver) joined(ctx context.Context, guild string) (string, error) {
 	m, err := call[struct {
 		Joined string `json:"joined_at"`
-	}](ctx, &r.client, get("guilds", guild, "members", r.me.id))
+	}](ctx, &r.client, channels.Get("guilds", guild, "members", r.me.id))
 	if err != nil && !final(err) {
 		return "", err
 	}

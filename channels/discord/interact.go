@@ -101,7 +101,7 @@ func (c *Channel) acknowledge(ctx context.Context, all []said, taken []channels.
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
-			ask := post(answer, "interactions", s.answers.ID, s.answers.Token, "callback")
+			ask := channels.Post(answer, "interactions", s.answers.ID, s.answers.Token, "callback")
 			if _, err := c.client.do(ctx, ask); err != nil {
 				c.site.Log.Debug().Err(err).Msg("an interaction was not answered")
 			}
@@ -142,7 +142,7 @@ func (c *Channel) register(ctx context.Context, me self) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
-	if _, err := c.client.do(ctx, put(menu(), "applications", me.app, "commands")); err != nil {
+	if _, err := c.client.do(ctx, channels.Put(menu(), "applications", me.app, "commands")); err != nil {
 		c.site.Log.Warn().Err(err).Msg("the commands were not registered; people can still type them")
 		return
 	}

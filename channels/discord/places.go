@@ -3,6 +3,8 @@ package discord
 import (
 	"context"
 	"fmt"
+
+	"github.com/corebot/corebot/channels"
 )
 
 // known is a bounded map of what the platform was asked or has told, under the mutex of the channel. A restart forgets
@@ -80,7 +82,7 @@ func (c *Channel) placeOf(ctx context.Context, guild, channel string) (place, er
 	if p, is := look(c, &c.places, channel); is {
 		return p, nil
 	}
-	s, err := call[spot](ctx, &c.client, get("channels", channel))
+	s, err := call[spot](ctx, &c.client, channels.Get("channels", channel))
 	switch {
 	case final(err):
 		return place{chat: channel}, nil // it is gone, or hidden by now

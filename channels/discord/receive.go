@@ -181,7 +181,7 @@ func (c *Channel) local() bool {
 func (r *receiver) whereToConnect(ctx context.Context) (address, now string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
-	answer, err := r.client.do(ctx, get("gateway", "bot"))
+	answer, err := r.client.do(ctx, channels.Get("gateway", "bot"))
 	if err != nil {
 		return "", "", fmt.Errorf("ask Discord for its gateway: %w", err)
 	}

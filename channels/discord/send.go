@@ -102,7 +102,7 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 	if of := answered(o); of != "" {
 		body["message_reference"] = map[string]any{"message_id": of, "fail_if_not_exists": false}
 	}
-	ask := post(body, "channels", channel, "messages")
+	ask := channels.Post(body, "channels", channel, "messages")
 	if isFile {
 		f, size, err := c.site.Open(ctx, o.Key, file, maxUpload)
 		if err != nil {
@@ -111,7 +111,7 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		defer f.Close() //nolint:errcheck // only read
 		name := cmp.Or(file.Name, "file")
 		body["content"], body["attachments"] = head(file.Text), []any{map[string]any{"id": 0, "filename": name}}
-		ask.file = &channels.FilePart{
+		ask.Field, ask.File = "payload_json", &channels.FilePart{
 			Field: "files[0]", Name: name, MediaType: file.MediaType, Content: f, Size: size,
 		}
 	}
@@ -152,7 +152,7 @@ func (c *Channel) Edit(ctx context.Context, id string, o channels.Outbound) (cha
 	if err != nil {
 		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: err}
 	}
-	if _, err = c.client.do(ctx, patch(p.body(o), "channels", channel, "messages", id)); err != nil {
+	if _, err = c.client.do(ctx, channels.Patch(p.body(o), "channels", channel, "messages", id)); err != nil {
 		if refusedBy(err, codeNoMessage) {
 			err = fmt.Errorf("%w: %w", channels.ErrGone, err)
 		}
@@ -165,7 +165,7 @@ func (c *Channel) Edit(ctx context.Context, id string, o channels.Outbound) (cha
 func (c *Channel) Erase(ctx context.Context, k corebot.Key, id string) error {
 	channel, err := addressed(k)
 	if err == nil && isID(id) {
-		_, err = c.client.do(ctx, remove("channels", channel, "messages", id))
+		_, err = c.client.do(ctx, channels.Delete("channels", channel, "messages", id))
 	}
 	if refusedBy(err, codeNoMessage) {
 		return nil
@@ -321,7 +321,7 @@ func (c *Channel) Typing(ctx context.Context, k corebot.Key) (time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	_, err = c.client.do(ctx, post(nil, "channels", channel, "typing"))
+	_, err = c.client.do(ctx, channels.Post(nil, "channels", channel, "typing"))
 	return typingAgain, err
 }
 

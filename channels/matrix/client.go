@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -28,36 +27,10 @@ type client struct {
 
 const apiPath = "/_matrix/client/v3/"
 
-// request is one call of the API.
-type request struct {
-	method string
-	path   []string // each is escaped
-	query  url.Values
-	body   any // nil: none
-}
-
-func get(path ...string) request { return request{method: http.MethodGet, path: path} }
-
-func put(body any, path ...string) request {
-	return request{method: http.MethodPut, path: path, body: body}
-}
-
-func post(body any, path ...string) request {
-	return request{method: http.MethodPost, path: path, body: body}
-}
-
-func (r request) with(name, value string) request {
-	if r.query == nil {
-		r.query = url.Values{}
-	}
-	r.query.Set(name, value)
-	return r
-}
-
 // what names the request in errors, without the ids of rooms and people.
-func (r request) what() string {
+func what(ask channels.Request) string {
 	var words []string
-	for _, p := range r.path {
+	for _, p := range ask.Path {
 		if p != "" && !strings.ContainsRune("!$@", rune(p[0])) {
 			words = append(words, p)
 		}
@@ -151,32 +124,12 @@ func notShown(err error) error {
 }
 
 // call makes one request. Its error is a [*corebot.Failure].
-func call[T any](ctx context.Context, c *client, ask request) (result T, err error) {
-	what := ask.what()
-	var body bytes.Buffer
-	if ask.body != nil {
-		e := json.NewEncoder(&body)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(ask.body); err != nil {
-			return result, fmt.Errorf("write the request %s: %w", what, err)
-		}
-	}
-	path := make([]string, len(ask.path))
-	for i, p := range ask.path {
-		path[i] = url.PathEscape(p)
-	}
-	address := c.base + strings.Join(path, "/")
-	if len(ask.query) > 0 {
-		address += "?" + ask.query.Encode()
-	}
-	r, err := http.NewRequestWithContext(ctx, ask.method, address, &body)
+func call[T any](ctx context.Context, c *client, ask channels.Request) (result T, err error) {
+	r, err := ask.Write(ctx, c.base)
 	if err != nil {
 		return result, c.wire.Hidden(err)
 	}
-	if ask.body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	return send[T](ctx, c, what, r)
+	return send[T](ctx, c, what(ask), r)
 }
 
 // send makes a request that is written already.

@@ -36,13 +36,13 @@ func (c *Channel) page(ctx context.Context, room, direction, from, to string) (p
 		},
 		"lazy_load_members": true, "include_redundant_members": true,
 	})
-	ask := get("rooms", room, "messages").with("dir", direction).with("limit", strconv.Itoa(pageEvents)).
-		with("filter", string(types))
+	ask := channels.Get("rooms", room, "messages").With("dir", direction).With("limit", strconv.Itoa(pageEvents)).
+		With("filter", string(types))
 	if from != "" {
-		ask = ask.with("from", from)
+		ask = ask.With("from", from)
 	}
 	if to != "" {
-		ask = ask.with("to", to)
+		ask = ask.With("to", to)
 	}
 	return call[page](ctx, &c.client, ask)
 }

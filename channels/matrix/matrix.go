@@ -141,7 +141,7 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 	who, err := call[struct {
 		ID     string `json:"user_id"`
 		Device string `json:"device_id"`
-	}](ctx, &c.client, get("account", "whoami"))
+	}](ctx, &c.client, channels.Get("account", "whoami"))
 	if err != nil {
 		return self{}, fmt.Errorf("ask the homeserver who the account is: %w", err)
 	}
@@ -150,7 +150,7 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 	}
 	profile, err := call[struct {
 		Name string `json:"displayname"`
-	}](ctx, &c.client, get("profile", who.ID))
+	}](ctx, &c.client, channels.Get("profile", who.ID))
 	if refused := (*refusal)(nil); err != nil && !errors.As(err, &refused) { // without a profile there is no name
 		return self{}, fmt.Errorf("ask the homeserver for the name of the account: %w", err)
 	}

@@ -61,7 +61,7 @@ func (c *Channel) isGroup(ctx context.Context, room string) (bool, error) {
 	}
 	found, err := call[struct {
 		Joined map[string]struct{} `json:"joined"`
-	}](ctx, &c.client, get("rooms", room, "joined_members"))
+	}](ctx, &c.client, channels.Get("rooms", room, "joined_members"))
 	n := len(found.Joined)
 	switch refused := (*refusal)(nil); {
 	case errors.As(err, &refused) && refused.status < 429:
@@ -100,7 +100,7 @@ func (c *Channel) lookUp(ctx context.Context, room, id string) (e event, err err
 	if c.rooms.looked++; c.rooms.looked > mostLooked {
 		return event{}, nil
 	}
-	e, err = call[event](ctx, &c.client, get("rooms", room, "event", id))
+	e, err = call[event](ctx, &c.client, channels.Get("rooms", room, "event", id))
 	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.status < 429 {
 		return event{}, nil
 	}

@@ -246,7 +246,7 @@ func (c *Channel) isSecret(ctx context.Context, room string) (bool, error) {
 	if is, err := c.keeper.Encrypted(ctx, room); err != nil || is {
 		return is, hidden(c, err)
 	}
-	rule, err := call[json.RawMessage](ctx, &c.client, get("rooms", room, "state", typeEncryption, ""))
+	rule, err := call[json.RawMessage](ctx, &c.client, channels.Get("rooms", room, "state", typeEncryption, ""))
 	switch {
 	case refused(err, "M_NOT_FOUND"):
 		return false, nil
@@ -271,7 +271,7 @@ func (c *Channel) sendEvent(ctx context.Context, room, key string, content map[s
 	}
 	sent, err := call[struct {
 		ID string `json:"event_id"`
-	}](ctx, &c.client, put(body, "rooms", room, "send", kind, key))
+	}](ctx, &c.client, channels.Put(body, "rooms", room, "send", kind, key))
 	return sent.ID, err
 }
 
@@ -280,7 +280,7 @@ func (c *Channel) sendEvent(ctx context.Context, room, key string, content map[s
 func (c *Channel) seal(ctx context.Context, room, key string, content map[string]any) (any, error) {
 	found, err := call[struct {
 		Joined map[string]struct{} `json:"joined"`
-	}](ctx, &c.client, get("rooms", room, "joined_members"))
+	}](ctx, &c.client, channels.Get("rooms", room, "joined_members"))
 	switch {
 	case err != nil && !errors.Is(err, errLong):
 		return nil, notShown(err)

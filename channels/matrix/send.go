@@ -297,7 +297,7 @@ func (c *Channel) Typing(ctx context.Context, k corebot.Key) (time.Duration, err
 	if err != nil {
 		return 0, err
 	}
-	_, err = call[struct{}](ctx, &c.client, put(map[string]any{
+	_, err = call[struct{}](ctx, &c.client, channels.Put(map[string]any{
 		"typing": true, "timeout": typingShown.Milliseconds(),
 	}, "rooms", k.Chat, "typing", me.id))
 	return typingAgain, err

@@ -153,11 +153,11 @@ var errLong = corebot.ErrTooLarge
 func (c *Channel) fetch(ctx context.Context, since string, most int) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.poll+slack)
 	defer cancel()
-	ask := get("sync").with("timeout", strconv.FormatInt(c.poll.Milliseconds(), 10)).with("filter", filter(most))
+	ask, poll := channels.Get("sync"), strconv.FormatInt(c.poll.Milliseconds(), 10)
 	if since == "" {
-		ask = get("sync").with("timeout", "0").with("filter", filter(1))
+		ask = ask.With("timeout", "0").With("filter", filter(1))
 	} else {
-		ask = ask.with("since", since)
+		ask = ask.With("timeout", poll).With("filter", filter(most)).With("since", since)
 	}
 	a, err := call[answer](ctx, &c.client, ask)
 	if err == nil && a.Next == "" {
@@ -269,7 +269,7 @@ func (c *Channel) receipts(ctx context.Context, all []said, taken []channels.Bat
 		}
 	}
 	for room, id := range last {
-		_, err := call[struct{}](ctx, &c.client, post(struct{}{}, "rooms", room, "receipt", "m.read", id))
+		_, err := call[struct{}](ctx, &c.client, channels.Post(struct{}{}, "rooms", room, "receipt", "m.read", id))
 		if err != nil {
 			c.site.Log.Debug().Err(err).Msg("a message was not marked as read")
 			return
@@ -324,7 +324,7 @@ func (j *joiner) follow(ctx context.Context, door channels.Door, me self, invite
 func (c *Channel) join(ctx context.Context, room, server string) {
 	for try := 1; ; try++ {
 		tried, cancel := context.WithTimeout(ctx, joinTime)
-		_, err := call[struct{}](tried, &c.client, post(struct{}{}, "join", room).with("server_name", server))
+		_, err := call[struct{}](tried, &c.client, channels.Post(struct{}{}, "join", room).With("server_name", server))
 		cancel()
 		switch {
 		case err == nil:
