@@ -29,6 +29,7 @@ type held struct {
 	*prompted
 	at      time.Time
 	changes uint64 // as of when the look began
+	noted
 }
 
 // Prompt is what the system prompt says of the skills: an index of those that can be used, and the pages of those that
@@ -51,15 +52,24 @@ func (s *Store) glance() *prompted {
 // now is the prompt for the skills as they are now.
 func (s *Store) now() *prompted {
 	changes, at := s.changes(), time.Now()
-	if last := s.prompted.Load(); last != nil && s.still(last.sight) {
-		s.prompted.Store(&held{last.prompted, at, changes})
+	last := s.prompted.Load()
+	if last != nil && s.quiet(last) {
+		s.prompted.Store(&held{last.prompted, at, changes, last.noted})
+		return last.prompted
+	}
+	n := s.note() // before the look, so that no change falls between them
+	if last != nil && s.still(last.sight) {
+		s.prompted.Store(&held{last.prompted, at, changes, n})
 		return last.prompted
 	}
 	seen, err := s.look()
 	next := &prompted{sight: seen, err: err}
 	next.text = s.describe(next)
+	if seen.listing != n.listing {
+		n = noted{} // other directories are watched
+	}
 	if err == nil {
-		s.prompted.Store(&held{next, at, changes})
+		s.prompted.Store(&held{next, at, changes, n})
 	}
 	return next
 }

@@ -35,6 +35,7 @@ type Store struct {
 	listed   atomic.Uint64        // which listing of the directories was cleared up after
 	prompted atomic.Pointer[held] // nil: no turn has asked yet
 	renewals *atomic.Uint64       // of the skills of all scopes
+	watching watching
 
 	saying sync.Mutex
 	said   []string // what was last wrong, and is not said again

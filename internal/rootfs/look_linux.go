@@ -3,6 +3,7 @@ package rootfs
 import (
 	"errors"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -52,4 +53,12 @@ func (r *Root) absent(path string) bool {
 		_ = unix.Close(fd) // nothing was written
 	}
 	return errors.Is(err, unix.ENOENT)
+}
+
+// Changed is when a file's content or attributes changed last. Unlike its modification time, nobody can set it.
+func Changed(info fs.FileInfo) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(st.Ctim.Unix())
+	}
+	return info.ModTime()
 }

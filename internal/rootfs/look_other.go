@@ -29,3 +29,6 @@ func (r *Root) at(path string) (look, error) {
 }
 
 func (r *Root) absent(string) bool { return false }
+
+// Changed is when the content of a file changed last.
+func Changed(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -305,6 +305,7 @@ func (r *Root) Admits(path string) error {
 
 // Changed says that another process may have changed the folder of a path: it is measured before the next change.
 func (r *Root) Changed(path string) {
+	r.foreign.Add(1)
 	r.changes.Add(1)
 	clean, err := Clean(path)
 	if err != nil {

@@ -55,6 +55,8 @@ type Root struct {
 	locks [stripes]sync.Mutex
 
 	changes atomic.Uint64
+	foreign atomic.Uint64
+	watch   watch
 	quota   Quota
 	usages  usages
 }
@@ -120,8 +122,12 @@ func (r *Root) Info() (fs.FileInfo, error) { return r.dir.Stat(".") }
 // Changes is another number after each change that was made through the Root, and after [Root.Changed].
 func (r *Root) Changes() uint64 { return r.changes.Load() }
 
+// Foreign is another number after each [Root.Changed].
+func (r *Root) Foreign() uint64 { return r.foreign.Load() }
+
 // Close releases the directory. Later calls of any method fail with os.ErrClosed.
 func (r *Root) Close() error {
+	r.watch.close()
 	_ = r.self.Close() // only looked through
 	return r.dir.Close()
 }

@@ -1,0 +1,112 @@
+//go:build linux
+
+package skills_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/corebot/corebot/agent/skills"
+)
+
+// many makes so many skills that the system is asked to note their changes. It is their workspace when all are known.
+func many(t *testing.T, n int) bench {
+	b := newBench(t)
+	for i := range n {
+		b.skill(t, fmt.Sprintf("s%03d", i), "Is as of old.")
+	}
+	waitUntilSettled()
+	b.store.Prompt()
+	b.store.Age(time.Second)
+	b.store.Prompt()
+	return b
+}
+
+func TestEachChangeOfManySkillsIsInThePromptOfTheNextSecond(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(dir, page, text string) error{
+		"an edit in place": func(_, page, text string) error { return os.WriteFile(page, []byte(text), 0o600) },
+		"another file in its place": func(_, page, text string) error {
+			if err := os.WriteFile(page+".new", []byte(text), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(page+".new", page)
+		},
+		"another directory in its place": func(dir, page, text string) error {
+			other := filepath.Join(filepath.Dir(filepath.Dir(dir)), "other")
+			if err := os.Mkdir(other, 0o700); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(other, skills.FileName), []byte(text), 0o600); err != nil {
+				return err
+			}
+			if err := os.Rename(dir, dir+".old"); err != nil {
+				return err
+			}
+			return os.Rename(other, dir)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := many(t, 100)
+			if !b.store.Noted() {
+				t.Skip("the system notes no changes on this file system")
+			}
+			for i, at := range []int{0, 50, 99, 50} { // once more in a directory that may be another one
+				skill, mark := fmt.Sprintf("s%03d", at), fmt.Sprintf("Is the change %d.", i)
+				dir := filepath.Join(b.dir, skills.Dir, skill)
+				if name == "another directory in its place" && i == 3 {
+					must(t, os.RemoveAll(dir+".old"))
+				}
+				must(t, change(dir, filepath.Join(dir, skills.FileName),
+					page("name: "+skill, "description: "+mark)))
+				b.store.Age(time.Second)
+				if got := b.store.Prompt(); !strings.Contains(got, skill+": "+mark) {
+					t.Fatalf("the change %d of %s is not in the prompt", i, skill)
+				}
+			}
+		})
+	}
+}
+
+// The system does not note what a program writes into memory that is mapped to a page.
+func TestAChangeOfManySkillsThatTheSystemDoesNotNoteIsFoundByTheLooksAtAPartOfThem(t *testing.T) {
+	t.Parallel()
+	b := many(t, 100)
+	if !b.store.Noted() {
+		t.Skip("the system notes no changes on this file system")
+	}
+	f, err := os.OpenFile(filepath.Join(b.dir, skills.Dir, "s070", skills.FileName), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	info, err := f.Stat()
+	must(t, err)
+	mapped, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_SHARED)
+	must(t, err)
+	copy(mapped[strings.Index(string(mapped), "old."):], "new.")
+	must(t, syscall.Munmap(mapped))
+	seen := 0
+	for i := 1; i <= 8 && seen == 0; i++ {
+		b.store.Age(time.Second)
+		if strings.Contains(b.store.Prompt(), "s070: Is as of new.") {
+			seen = i
+		}
+	}
+	if seen == 0 {
+		t.Error("after eight looks the change is not in the prompt")
+	}
+}
+
+// A process has few queues for such notes, and a chat's few skills need none.
+func TestFewSkillsAreLookedAtOneByOne(t *testing.T) {
+	t.Parallel()
+	if b := many(t, 10); b.store.Noted() {
+		t.Error("ten skills are watched")
+	}
+}
