@@ -113,11 +113,11 @@ func verify(ctx context.Context, path, backup string) (err error) {
 	if result != "ok" {
 		return errors.New(result)
 	}
-	want, err := schemaVersion(ctx, path, migrations.FS)
+	want, err := schemaVersion(path, migrations.FS)
 	if err != nil {
 		return err
 	}
-	if got, err := schemaVersion(ctx, backup, migrations.FS); err != nil || got != want {
+	if got, err := schemaVersion(backup, migrations.FS); err != nil || got != want {
 		return errors.Join(err, fmt.Errorf("it has schema %d, the original %d", got, want))
 	}
 	return nil
@@ -198,7 +198,7 @@ var homeItself = corebot.Key{Channel: corebot.TerminalChannel, Account: corebot.
 // is wrong with it. It runs SQLite's integrity check and the checks of [DB.Problems], and follows the audit trail from
 // its beginning to its head.
 func CheckCopy(ctx context.Context, path string) (has corebot.Inventory, problems []string, err error) {
-	r, err := openReader(path, 1)
+	r, err := openReader(path, 1, nil)
 	if err != nil {
 		return has, nil, err
 	}
@@ -329,7 +329,7 @@ func Restorable(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, path, migrations.FS)
+	version, err := schemaVersion(path, migrations.FS)
 	switch {
 	case err != nil:
 		return err

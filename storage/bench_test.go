@@ -99,6 +99,17 @@ func report(b *testing.B, used time.Duration) {
 	b.ReportMetric(float64(used.Microseconds())/messages, "cpu-µs/message")
 }
 
+// BenchmarkOpen opens and closes a database that is there, as each start of the program does.
+func BenchmarkOpen(b *testing.B) {
+	dir := seeded(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		db, err := Open(b.Context(), dir, Options{})
+		must(b, err)
+		must(b, db.Close())
+	}
+}
+
 func BenchmarkPublish(b *testing.B) {
 	b.ReportAllocs()
 	var used time.Duration

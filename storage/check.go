@@ -16,6 +16,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
+	"github.com/corebot/corebot/storage/engine"
 )
 
 var header = []byte("SQLite format 3\x00")
@@ -114,9 +115,23 @@ var checks = []*query{
 	  LIMIT 20`},
 }
 
-// openReadOnly opens the file so that nothing can change it, not even the checkpoint of a close.
+// readOnlyURI names a file so that nothing can change it, not even the checkpoint of a close.
+func readOnlyURI(path string, pragmas ...string) string {
+	return fileURI(path, url.Values{"mode": {"ro"}, "_pragma": pragmas})
+}
+
+// openReadOnly opens the file for database/sql.
 func openReadOnly(path string) (*sql.DB, error) {
-	return sql.Open("sqlite", fileURI(path, url.Values{"mode": {"ro"}, "_pragma": pragmas}))
+	return sql.Open("sqlite", readOnlyURI(path, pragmas...))
+}
+
+// openToInspect opens the file as a [reader] does.
+func openToInspect(path string) (*prepared, error) {
+	c, err := engine.Open(readOnlyURI(path), readPragmas)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return newPrepared(c), nil
 }
 
 const newestEntries = ` ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`

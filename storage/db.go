@@ -132,11 +132,15 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		db.owner = o.Owner()
 		db.attended = o.Attends == nil || o.Attends(db.owner)
 	}
-	version, p, err := inspect(ctx, dir)
+	version, p, read, err := inspect(dir)
 	if err == nil && version != SchemaVersion() {
-		err = migrate(ctx, db.path, migrations.FS, o.Log)
+		_ = read.Close() // it has only read, and knows the old schema
+		read, err = nil, migrate(ctx, db.path, migrations.FS, o.Log)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if db.reader, err = openReader(db.path, readConns, read); err != nil {
 		return nil, err
 	}
 	if db.conn, err = openWriteConn(db.path); err != nil {
@@ -146,9 +150,6 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		return nil, err
 	}
 	if err := db.takeOver(o.KeepDeferred); err != nil {
-		return nil, err
-	}
-	if db.reader, err = openReader(db.path, readConns); err != nil {
 		return nil, err
 	}
 	db.metrics, err = newMetrics(o.Metrics, db)
@@ -195,15 +196,16 @@ func (db *DB) takeOver(keepDeferred bool) (err error) {
 
 // OpenReader opens the database of a data directory only for reading. It takes no lock and works beside a running
 // daemon. The repositories of such a DB can read. Their writing methods return [corebot.ErrClosed].
-func OpenReader(ctx context.Context, dir string) (*DB, error) {
+func OpenReader(_ context.Context, dir string) (*DB, error) {
 	path := filepath.Join(dir, FileName)
 	if err := ours(dir); err != nil {
 		return nil, err
 	}
-	if err := checkVersion(ctx, dir); err != nil {
+	c, err := openCurrent(dir)
+	if err != nil {
 		return nil, err
 	}
-	r, err := openReader(path, 1)
+	r, err := openReader(path, 1, c)
 	if err != nil {
 		return nil, err
 	}

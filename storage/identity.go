@@ -2,8 +2,6 @@ package storage
 
 import (
 	"cmp"
-	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,47 +101,57 @@ func wayBack(dir string) string {
 // inspect examines the database of a data directory before anything else opens it, and changes nothing. It refuses a
 // file that is not a database, is truncated, or belongs to another program or home. It also refuses a missing or empty
 // file if the home had a database. version is the schema version; 0 means that there is no database yet.
-func inspect(ctx context.Context, dir string) (version int64, p past, err error) {
+//
+// It gives the connection with which it has read, because each new one parses the whole schema. The connection can
+// only read. It is nil if there is no database, and after an error.
+func inspect(dir string) (version int64, p past, c *prepared, err error) {
 	path := filepath.Join(dir, FileName)
 	if swap.Pending(dir) {
-		return 0, p, corebot.WithHint(fmt.Errorf("a restore of %s was cut short", dir),
+		return 0, p, nil, corebot.WithHint(fmt.Errorf("a restore of %s was cut short", dir),
 			"`corebot db migrate` ends it, and so does the next start of Corebot")
 	}
 	if p, err = pastOf(dir); err != nil {
-		return 0, p, err
+		return 0, p, nil, err
 	}
 	state, err := checkFile(path)
 	switch {
 	case err != nil && corebot.HintOf(err) == "":
-		return 0, p, corebot.WithHint(err, "it was not changed. "+wayBack(dir))
+		return 0, p, nil, corebot.WithHint(err, "it was not changed. "+wayBack(dir))
 	case err != nil:
-		return 0, p, err
+		return 0, p, nil, err
 	case state != "" && p.trace != "":
-		return 0, p, lost(dir, state, p)
+		return 0, p, nil, lost(dir, state, p)
 	case state != "":
-		return 0, p, nil
+		return 0, p, nil, nil
 	}
-	db, err := openReadOnly(path) // one for both looks: a connection reads the whole schema
-	if err != nil {
-		return 0, p, damagedHint(err, dir)
+	if c, err = openToInspect(path); err != nil {
+		return 0, p, nil, damagedHint(err, dir)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	version, err = versionIn(ctx, db, path, migrations.FS)
+	if version, err = c.inspect(dir, p); err != nil || version == 0 {
+		_ = c.Close() // it has only read, and says its last error again
+		c = nil
+	}
+	return version, p, c, err
+}
+
+// inspect looks into the open file.
+func (c *prepared) inspect(dir string, p past) (version int64, err error) {
+	version, err = c.version(filepath.Join(dir, FileName), migrations.FS)
 	switch {
 	case err != nil:
-		return 0, p, damagedHint(err, dir)
+		return 0, damagedHint(err, dir)
 	case version > SchemaVersion():
-		return version, p, newer(version, SchemaVersion())
+		return version, newer(version, SchemaVersion())
 	case version == 0 && p.trace != "":
-		return 0, p, lost(dir, "has no tables", p)
+		return 0, lost(dir, "has no tables", p)
 	case version == 0:
-		return 0, p, nil
+		return 0, nil
 	}
-	has, err := readIdentity(ctx, db)
+	has, err := c.identity()
 	if err != nil {
-		return version, p, damagedHint(err, dir)
+		return version, damagedHint(err, dir)
 	}
-	return version, p, checkIdentity(dir, p, has)
+	return version, checkIdentity(dir, p, has)
 }
 
 // damagedHint adds the newest backup to an error that has only general advice.
@@ -212,18 +220,28 @@ func writeRemembered(dir string, i identity) error {
 	return nil
 }
 
-// readIdentity reads the identity of a file with any schema that this program knows.
-func readIdentity(ctx context.Context, db *sql.DB) (i identity, err error) {
-	column := `''` // of a schema that has no ids yet
-	var has int
-	const columns = `SELECT COUNT(*) FROM pragma_table_info('store') WHERE name = 'identity'`
-	if err := db.QueryRowContext(ctx, columns).Scan(&has); err != nil {
+var (
+	countIdentity = &query{`SELECT COUNT(*) FROM pragma_table_info('store') WHERE name = 'identity'`}
+	identityByAge = &query{`SELECT '', created_at FROM store WHERE id = 1`}
+)
+
+// identity reads the identity of a file with any schema that this program knows.
+func (c *prepared) identity() (i identity, err error) {
+	var has, rows int
+	if err := c.each(countIdentity, func(s scanner) error { return s.Scan(&has) }); err != nil {
 		return i, classify(err)
 	}
+	q := identityByAge // of a schema that has no ids yet
 	if has > 0 {
-		column = "identity"
+		q = selectIdentity
 	}
-	err = db.QueryRowContext(ctx, `SELECT `+column+`, created_at FROM store WHERE id = 1`).Scan(&i.ID, &i.CreatedAt)
+	err = c.each(q, func(s scanner) error {
+		rows++
+		return s.Scan(&i.ID, &i.CreatedAt)
+	})
+	if err == nil && rows == 0 {
+		err = errors.New("the table store has no row")
+	}
 	if err != nil {
 		return i, fmt.Errorf("read which database it is: %w", classify(err))
 	}

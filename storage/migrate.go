@@ -54,27 +54,32 @@ func (e *NewerError) Error() string {
 	return fmt.Sprintf("the database has schema %d, this Corebot knows up to %d", e.Has, e.Knows)
 }
 
-// schemaVersion reads the version of a file without changing the file; 0: the file is missing or empty. Migrations that
-// were written beside each other do not come to builds in the order of their numbers. So a database can lack a
-// migration between those that it has. Its version is then the last one before the gap.
-func schemaVersion(ctx context.Context, path string, migrations fs.FS) (version int64, err error) {
+// schemaVersion reads the version of a file without changing the file; 0: the file is missing or empty.
+func schemaVersion(path string, migrations fs.FS) (version int64, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return 0, nil
 	}
-	db, err := openReadOnly(path)
+	c, err := openToInspect(path)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return versionIn(ctx, db, path, migrations)
+	version, err = c.version(path, migrations)
+	_ = c.Close() // it has only read, and says its last error again
+	return version, err
 }
 
-// versionIn is schemaVersion for a file that is open and not empty.
-func versionIn(ctx context.Context, db *sql.DB, path string, migrations fs.FS) (int64, error) {
+var (
+	countTables = &query{`SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema
+		WHERE type = 'table'`}
+	selectVersions = &query{`SELECT DISTINCT version_id FROM goose_db_version ORDER BY version_id`}
+)
+
+// version is schemaVersion for a file that is open and not empty. Migrations that were written beside each other do not
+// come to builds in the order of their numbers. So a database can lack a migration between those that it has. Its
+// version is then the last one before the gap.
+func (c *prepared) version(path string, migrations fs.FS) (int64, error) {
 	var tables, ours int
-	err := db.QueryRowContext(ctx,
-		`SELECT COUNT(*), COUNT(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema
-			WHERE type = 'table'`).Scan(&tables, &ours)
+	err := c.each(countTables, func(s scanner) error { return s.Scan(&tables, &ours) })
 	switch {
 	case err != nil:
 		return 0, classify(err)
@@ -84,27 +89,24 @@ func versionIn(ctx context.Context, db *sql.DB, path string, migrations fs.FS) (
 		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path),
 			"it was not changed; choose another home with --home. "+wayBack(filepath.Dir(path)))
 	}
-	return appliedVersion(ctx, db, versions(migrations))
+	var has []int64
+	err = c.each(selectVersions, func(s scanner) error {
+		var v int64
+		err := s.Scan(&v)
+		has = append(has, v)
+		return err
+	})
+	if err != nil {
+		return 0, classify(err)
+	}
+	return appliedVersion(has, versions(migrations))
 }
 
 // appliedVersion is the last of the known migrations up to which a database has all. If it has one that is newer than
 // all known ones, that is its version; one that is unknown between known ones is a [NewerError].
-func appliedVersion(ctx context.Context, db *sql.DB, known []int64) (version int64, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT DISTINCT version_id FROM goose_db_version ORDER BY version_id`)
-	if err != nil {
-		return 0, classify(err)
-	}
-	defer rows.Close() //nolint:errcheck // rows.Err has the error
-	var has []int64
-	for rows.Next() {
-		var v int64
-		if err := rows.Scan(&v); err != nil {
-			return 0, classify(err)
-		}
-		has = append(has, v)
-	}
-	if err := rows.Err(); err != nil || len(has) == 0 {
-		return 0, classify(err)
+func appliedVersion(has, known []int64) (version int64, err error) {
+	if len(has) == 0 {
+		return 0, nil
 	}
 	newest := slices.Max(append(known, 0))
 	if last := has[len(has)-1]; last > newest {
@@ -124,21 +126,29 @@ func appliedVersion(ctx context.Context, db *sql.DB, known []int64) (version int
 	return version, nil
 }
 
-// checkVersion refuses a data directory whose database has another version than this program's. A directory without a
-// database is [fs.ErrNotExist].
-func checkVersion(ctx context.Context, dir string) error {
-	version, _, err := inspect(ctx, dir)
+// openCurrent opens the database of a data directory only for reading. It refuses one that has another version than
+// this program's. A directory without a database is [fs.ErrNotExist].
+func openCurrent(dir string) (*prepared, error) {
+	version, _, c, err := inspect(dir)
+	if err != nil {
+		return nil, err
+	}
 	switch knows := SchemaVersion(); {
-	case err != nil:
-		return err
 	case version == 0:
-		return corebot.WithHint(fmt.Errorf("open the database: %s: %w", filepath.Join(dir, FileName), fs.ErrNotExist),
-			"there is no database yet: start Corebot once with this home")
+		return nil, corebot.WithHint(fmt.Errorf("open the database: %s: %w", filepath.Join(dir, FileName),
+			fs.ErrNotExist), "there is no database yet: start Corebot once with this home")
 	case version < knows:
-		return corebot.WithHint(fmt.Errorf("the database has schema %d, this Corebot needs %d", version, knows),
+		_ = c.Close() // it has only read
+		return nil, corebot.WithHint(fmt.Errorf("the database has schema %d, this Corebot needs %d", version, knows),
 			"run `corebot db migrate`, or start Corebot once")
 	}
-	return nil
+	return c, nil
+}
+
+// checkVersion refuses what openCurrent refuses.
+func checkVersion(dir string) error {
+	c, err := openCurrent(dir)
+	return errors.Join(err, c.Close())
 }
 
 func newer(has, knows int64) error {
@@ -149,7 +159,7 @@ func newer(has, knows int64) error {
 // migrate brings the file to the newest schema. It backs up existing data first and checks the backup. For a file with
 // the newest schema it costs one read.
 func migrate(ctx context.Context, path string, migrations fs.FS, log zerolog.Logger) error {
-	version, err := schemaVersion(ctx, path, migrations)
+	version, err := schemaVersion(path, migrations)
 	if err != nil {
 		return err
 	}
@@ -189,7 +199,7 @@ func create(ctx context.Context, path string, migrations fs.FS, version int64) e
 	if err := makeWhole(ctx, part, migrations); err != nil {
 		return fmt.Errorf("make the database: %w", err)
 	}
-	if has, err := schemaVersion(ctx, part, migrations); err != nil || has != version {
+	if has, err := schemaVersion(part, migrations); err != nil || has != version {
 		if err := errors.Join(err, migrateTo(ctx, part, migrations, version)); err != nil {
 			return err
 		}
@@ -309,7 +319,7 @@ type Vacuumed struct{ Before, After int64 }
 // leaves the file as it was, or shrunk.
 func Vacuum(ctx context.Context, dir string) (v Vacuumed, err error) {
 	path := filepath.Join(dir, FileName)
-	if err := checkVersion(ctx, dir); err != nil {
+	if err := checkVersion(dir); err != nil {
 		return v, err
 	}
 	lock, err := lockDir(dir)
@@ -317,7 +327,7 @@ func Vacuum(ctx context.Context, dir string) (v Vacuumed, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := checkVersion(ctx, dir); err != nil {
+	if err := checkVersion(dir); err != nil {
 		return v, err
 	}
 	db, err := sql.Open("sqlite", dsn(path, vacuumPragmas))

@@ -314,14 +314,16 @@ type reader struct {
 	over  bool
 }
 
-// openReader opens the first connection at once, so that an unreadable file is found at once.
-func openReader(path string, conns int) (*reader, error) {
+// openReader takes over a connection that is open already. Otherwise it opens the first one at once, so that an
+// unreadable file is found at once.
+func openReader(path string, conns int, first *prepared) (_ *reader, err error) {
 	r := &reader{path: path, slots: make(chan struct{}, conns)}
-	c, err := r.open()
-	if err != nil {
-		return nil, classify(err)
+	if first == nil {
+		if first, err = r.open(); err != nil {
+			return nil, classify(err)
+		}
 	}
-	r.idle = append(r.idle, c)
+	r.idle = append(r.idle, first)
 	return r, nil
 }
 
