@@ -167,6 +167,10 @@ func (t *taking) refused(i int, m corebot.Message, err error) error {
 	if !ofOneMessage(err) {
 		return t.door.episodes.held(err)
 	}
+	if errors.Is(err, corebot.ErrInvalid) && !errors.Is(err, ErrNotAdmitted) {
+		t.door.opts.Log.Warn().Err(err).Str("account", t.of.String()).Str("message", m.ID).
+			Msg("a message that no platform sends was left out")
+	}
 	t.results[i].Err = err
 	t.tell = append(t.tell, func(ctx context.Context) {
 		err := t.door.episodes.busy(m.Key, err)

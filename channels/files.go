@@ -40,6 +40,9 @@ type Attached struct {
 	Part int    // which of the message's parts it is of, those that are no text counted from 0
 	Data []byte `json:",omitempty"`
 
+	// Missing says why there is no content, such as that it came damaged. The part says so.
+	Missing string `json:"-"`
+
 	// Open gives bytes that came with the message, of a channel that does not hold them in memory.
 	Open func() (io.ReadCloser, error) `json:"-"`
 	// Fetch gets the bytes from the platform. It asks only hosts that the settings of the account name, or that the
@@ -93,6 +96,9 @@ func (d *FrontDoor) keep(ctx context.Context, in Incoming, m *corebot.Message, u
 		p := &m.Parts[places[a.Part]]
 		if n >= MaxFiles {
 			p.Text = fmt.Sprintf("it is not kept: of one message %d files are", MaxFiles)
+			continue
+		}
+		if p.Text = a.Missing; p.Text != "" {
 			continue
 		}
 		kept, err := d.keepOne(ctx, m, *p, a, until)

@@ -14,6 +14,8 @@
 //   - A send of unknown end is found again, if the channel can look, and no other is taken for it.
 //   - The files of a reply are shown behind its text. The chat reads why a file is not shown.
 //   - The send of a file of unknown end is found again, if the channel can look.
+//   - Whatever file comes, its message is stored, with the file or why there is none. The name of a file
+//     leads nowhere, and no more of a file is in memory than a piece.
 //   - A send ends soon after its context, and a run after its own.
 //   - A connection that breaks is made anew, and loses nothing.
 //
@@ -33,6 +35,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/channeltest/platform"
 	"github.com/corebot/corebot/internal/apptest"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
@@ -71,6 +74,13 @@ type Subject struct {
 	Uploads  func() []string
 	TooLarge int64
 
+	// Attach has a person say something with a file, and gives the words of a refusal; empty: it was taken. The
+	// platform gives the file as the file says. nil: NoFiles says why no file comes.
+	Attach          func(door channels.Accepter, id, text string, f platform.File) (refused string)
+	NoFiles         string
+	FilesInMessages bool   // a file stands in its message itself, so it is as large as it is
+	Refuses         string // a pattern of the words of a refusal
+
 	Cut     func()            // breaks every connection; nil: there is none that could break
 	Silence func(silent bool) // has the platform answer nothing, or answer again; nil: it cannot
 	Refuse  func(n int)       // has the platform refuse the next n sends for their rate; nil: it never does
@@ -92,6 +102,7 @@ func Run(t *testing.T, subject func(t *testing.T) Subject) {
 		{"A send of unknown end is found again.", isFound},
 		{"The files of a reply are shown behind its text.", showsFiles},
 		{"The send of a file of unknown end is found again.", findsFiles},
+		{"Whatever file comes, its message is stored, with the file or why there is none.", getsBadFiles},
 		{"A send ends soon after its context.", sendEnds},
 		{"A connection that breaks is made anew.", isMadeAnew},
 	} {
@@ -104,8 +115,8 @@ func Run(t *testing.T, subject func(t *testing.T) Subject) {
 				r.ID = func(id string) string { return id }
 			}
 			r.start()
+			defer func() { r.stop() }() // also where it is skipped: its channel would connect again and again
 			spec.hold(r)
-			r.stop()
 		})
 	}
 }
@@ -135,7 +146,7 @@ func (r *rig) start() {
 	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, channels.Admissions{
 		Chats:    storage.NewChats(r.kit.DB),
 		Accounts: map[channels.Account]channels.AccountRules{r.Account: {Access: access}},
-	}, channels.DoorOptions{})
+	}, channels.DoorOptions{Files: r.desk()})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.kit.Bus, r.kit.Ledger, channels.Resend, zerolog.Nop(), nil)
 	r.must(err)

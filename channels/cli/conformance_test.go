@@ -72,6 +72,20 @@ func TestTheTerminalKeepsTheGuaranteesOfAChannel(t *testing.T) {
 					}
 				}()
 			},
+			FilesInMessages: true, Refuses: "larger|bytes",
+			Attach: func(door channels.Accepter, id, text string, f channeltest.SentFile) string {
+				_, err := door.Accept(t.Context(), channels.Incoming{
+					ID: id, Channel: account.Kind, Account: account.Name, Chat: channeltest.Chat, SenderID: "7",
+					Parts: append(corebot.TextPart(text), corebot.Part{
+						Type: corebot.PartFile, Name: f.Name, MediaType: f.MediaType,
+					}),
+					Files: []channels.Attached{{Data: f.Content}},
+				})
+				if err != nil {
+					return err.Error()
+				}
+				return ""
+			},
 			Shown: person.shown,
 		}
 	})

@@ -2,6 +2,7 @@ package discord_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -83,6 +84,18 @@ func subject(t *testing.T, thread string) channeltest.Subject {
 				until(t, "the bot has connected", func() bool { return s.Connected() > 0 })
 			}
 			names.Is(id, s.Say(discordtest.Said{Channel: at, Text: "<@" + discordtest.BotID + "> " + text}))
+		},
+		Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+			until(t, "the bot has connected", func() bool { return s.Connected() > 0 })
+			s.Files.Put(f)
+			names.Is(id, s.Say(discordtest.Said{
+				Channel: at, Text: "<@" + discordtest.BotID + "> " + text,
+				More: map[string]any{"attachments": []any{map[string]any{
+					"id": "1", "filename": f.Name, "size": f.Size, "content_type": f.MediaType,
+					"url": strings.TrimSuffix(s.URL(), "/api/v10") + "/attachments/1/2/" + f.ID + "?ex=1",
+				}}},
+			}))
+			return ""
 		},
 		Edit: func(_ channels.Accepter, id, of, text string) {
 			edited := s.Edit(at, names.Of(of), "<@"+discordtest.BotID+"> "+text)

@@ -102,7 +102,8 @@ func TestIRCKeepsTheGuaranteesOfAChannel(t *testing.T) {
 						}
 						return texts
 					},
-					Cut: s.Cut, Silence: s.Silence, Refuse: s.Refuse,
+					NoFiles: "IRC has no files: people write addresses",
+					Cut:     s.Cut, Silence: s.Silence, Refuse: s.Refuse,
 				}
 			})
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -28,7 +29,7 @@ const (
 type content struct {
 	plain, page string
 	files       []corebot.Part
-	bytes       []channels.Attached // of the files that are whole
+	bytes       []channels.Attached // of the files, or why there are none
 	left        int                 // parts that were not looked at, or not named
 	status      string
 }
@@ -37,11 +38,12 @@ type content struct {
 type reader struct {
 	content
 	parts int
+	cut   bool // the end of the mail was not read
 }
 
 // readBody reads the parts of a mail, as far as the bounds let it. A damaged part ends where the damage begins.
-func readBody(h header, body []byte) content {
-	r := &reader{}
+func readBody(h header, body []byte, whole bool) content {
+	r := &reader{cut: !whole}
 	r.part(h.text("content-type"), h.text("content-transfer-encoding"), h.text("content-disposition"),
 		bytes.NewReader(body), 0)
 	return r.content
@@ -87,7 +89,7 @@ func (r *reader) each(parts *multipart.Reader, depth int) {
 	r.left++
 }
 
-// file notes an attachment with its bytes. A damaged one has none.
+// file notes an attachment with its bytes, or with the reason why it has none.
 func (r *reader) file(media, name string, body io.Reader, encoding string) {
 	if len(r.files) == maxFiles {
 		r.left++
@@ -106,15 +108,19 @@ func (r *reader) file(media, name string, body io.Reader, encoding string) {
 	r.files = append(r.files, corebot.Part{
 		Type: kind, Name: runes.Head(name, maxName), MediaType: runes.Head(clean(media), maxName),
 	})
+	a := channels.Attached{Part: len(r.files) - 1}
 	data, err := io.ReadAll(unwrapped(body, encoding)) // the whole mail is bounded, and so is this
-	if err == nil && len(data) > 0 {
-		r.bytes = append(r.bytes, channels.Attached{
-			Part:  len(r.files) - 1,
-			Fetch: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
-		})
-	} else {
-		r.files[len(r.files)-1].Text = "it came damaged"
+	switch {
+	case err != nil && r.cut:
+		a.Missing = fmt.Sprintf("it is not kept: it ends behind the first %d bytes of the mail", maxMail)
+	case err != nil:
+		a.Missing = "it is not kept: it came damaged"
+	case len(data) == 0:
+		a.Missing = "it is empty"
+	default:
+		a.Fetch = func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 	}
+	r.bytes = append(r.bytes, a)
 }
 
 // unwrapped undoes the encoding of a part.

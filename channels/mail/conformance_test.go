@@ -2,6 +2,7 @@ package mail_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -112,6 +114,25 @@ func texts(t *testing.T, s *mailtest.Server, to string) (all []string) {
 	return all
 }
 
+// mailWith is a mail with a file in it.
+func mailWith(id, text string, f channeltest.SentFile) []byte {
+	named := mime.FormatMediaType("attachment", map[string]string{"filename": f.Name})
+	if f.Name == "" {
+		named = "attachment"
+	}
+	data := base64.StdEncoding.EncodeToString(f.Content)
+	var lines strings.Builder
+	for ; len(data) > 76; data = data[76:] {
+		lines.WriteString(data[:76] + "\n")
+	}
+	return mailtest.Said{
+		ID: id, Headers: "References: <thread@people.test>\nContent-Type: multipart/mixed; boundary=x\n",
+		Text: "--x\nContent-Type: text/plain\n\n" + text + "\n--x\nContent-Type: " + f.MediaType +
+			"\nContent-Transfer-Encoding: base64\nContent-Disposition: " + named + "\n\n" + lines.String() + data +
+			"\n--x--\n",
+	}.Raw()
+}
+
 func TestMailKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	for name, change := range map[string]func(*mail.Settings){
 		"copy to self":   func(*mail.Settings) {},
@@ -134,6 +155,13 @@ func TestMailKeepsTheGuaranteesOfAChannel(t *testing.T) {
 						s.Awaited()
 						said.Store(id, true)
 						s.Say(mailtest.Said{ID: id, Text: text, Headers: "References: <thread@people.test>\n"})
+					},
+					FilesInMessages: true,
+					Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+						s.Awaited()
+						said.Store(id, true)
+						s.Deliver(mailWith(id, text, f), time.Time{})
+						return ""
 					},
 					Shown: func() []string { return texts(t, s, ann) },
 					Cut:   s.Cut, Silence: s.Silence, Refuse: s.Refuse,

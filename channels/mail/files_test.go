@@ -29,9 +29,9 @@ Content-Transfer-Encoding: base64
 
 aGVsb`, "\n", "\r\n")
 	h, rest := split([]byte("Content-Type: multipart/mixed; boundary=x\r\n\r\n" + body))
-	said := readBody(h, rest)
-	if len(said.files) != 3 || len(said.bytes) != 1 || said.bytes[0].Part != 0 || said.files[0].Text != "" ||
-		said.files[1].Text == "" || said.files[2].Text == "" || said.files[1].Name != "b.png" {
+	said := readBody(h, rest, true)
+	if len(said.files) != 3 || len(said.bytes) != 3 || said.bytes[0].Part != 0 || said.bytes[0].Missing != "" ||
+		said.bytes[1].Missing == "" || said.bytes[2].Missing == "" || said.files[1].Name != "b.png" {
 		t.Fatalf("%+v %+v", said.files, said.bytes)
 	}
 	content, err := said.bytes[0].Fetch(t.Context())

@@ -143,7 +143,7 @@ func (c *Channel) meant(list string) bool {
 
 // content reads what the mail says.
 func (c *Channel) content(h header, body []byte, got fetched, in *channels.Incoming) {
-	said := readBody(h, body)
+	said := readBody(h, body, got.whole)
 	text := said.text()
 	subject := words(h.text("subject"))
 	if forwarded().MatchString(text) || strings.HasPrefix(strings.ToLower(subject), "fwd:") ||

@@ -269,7 +269,7 @@ func FuzzMail(f *testing.F) {
 	c.settings.Unverified = unverifiedStranger
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, body := split(text)
-		readBody(h, body).text() // without the net under read
+		readBody(h, body, true).text() // without the net under read
 		in, is := c.read(fetched{text: text, received: time.Now(), whole: true})
 		if is == message && (in.ID == "" || in.Chat == "" ||
 			strings.ContainsAny(in.SenderName+in.ID+in.Thread+in.Chat, "\r\n")) {

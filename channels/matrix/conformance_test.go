@@ -69,6 +69,15 @@ func TestMatrixKeepsTheGuaranteesOfAChannel(t *testing.T) {
 				}
 				names.Is(id, s.Say(matrixtest.Said{Room: room, Text: text}))
 			},
+			Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+				until(t, "the account has begun", func() bool { return len(s.Calls("sync")) >= 2 })
+				s.Files.Put(f)
+				names.Is(id, s.Say(matrixtest.Said{Room: room, Content: map[string]any{
+					"msgtype": "m.file", "body": text, "filename": f.Name, "url": "mxc://elsewhere.test/" + f.ID,
+					"info": map[string]any{"mimetype": f.MediaType, "size": f.Size},
+				}}))
+				return ""
+			},
 			Edit: func(_ channels.Accepter, id, of, text string) {
 				names.Is(id, s.Edit(room, matrixtest.Ann, names.Of(of), text))
 			},

@@ -2,6 +2,7 @@ package slack_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,20 @@ func TestSlackKeepsTheGuaranteesOfAChannel(t *testing.T) {
 						}
 						begun = true
 						names.Is(id, s.Say(slacktest.Said{Channel: chat, Thread: thread, Text: begin + text}))
+					},
+					Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+						for began := time.Now(); !s.Connected() && time.Since(began) < 5*time.Second; {
+							time.Sleep(time.Millisecond)
+						}
+						s.Files.Put(f)
+						address := strings.TrimSuffix(s.URL(), "/api") + "/files-pri/T1-F1/" + f.ID
+						names.Is(id, s.Say(slacktest.Said{
+							Channel: chat, Thread: thread, Text: begin + text, Files: []any{map[string]any{
+								"id": "F1", "name": f.Name, "mimetype": f.MediaType, "size": f.Size,
+								"url_private": address,
+							}},
+						}))
+						return ""
 					},
 					Edit: func(_ channels.Accepter, id, of, text string) {
 						names.Is(id, names.Of(of)+"/edit/"+s.Edit(chat, names.Of(of), begin+text))

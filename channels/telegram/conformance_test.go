@@ -86,6 +86,18 @@ func subject(t *testing.T, addr string) channeltest.Subject {
 			}
 			names.Is(id, fmt.Sprintf("%d/edit/%d", message, s.Edit(chat, message, text)))
 		},
+		Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+			s.Files.Put(f)
+			sent := map[string]any{
+				"file_id": f.ID, "file_unique_id": f.ID, "file_name": f.Name, "mime_type": f.MediaType,
+			}
+			if f.Size > 0 {
+				sent["file_size"] = f.Size
+			}
+			said := s.Say(telegramtest.Said{More: map[string]any{"caption": text, "document": sent}})
+			names.Is(id, strconv.FormatInt(said, 10))
+			return ""
+		},
 		Shown: func() []string { return s.Texts(chat) },
 		Cut:   s.Cut, Silence: s.Silence,
 		Refuse: func(n int) { s.Refuse(n, 0.001) },

@@ -50,6 +50,27 @@ func (c *caller) post(_ channels.Accepter, id, text string) {
 	}()
 }
 
+// attach posts a message with a file, and gives the words of a refusal.
+func (c *caller) attach(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+	body, err := json.Marshal(map[string]any{
+		"id": id, "chatId": channeltest.Chat, "senderId": "ann", "content": text,
+		"attachments": []any{map[string]any{"name": f.Name, "type": f.MediaType, "data": f.Content}},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	answer, err := c.ask(c.t.Context(), http.MethodPost, "/webhook", string(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	var problem struct{ Detail string }
+	if err := json.NewDecoder(answer.Body).Decode(&problem); err != nil {
+		c.t.Error(err)
+	}
+	return problem.Detail
+}
+
 func (c *caller) replies() (texts []string) {
 	c.t.Helper()
 	answer, err := c.ask(c.t.Context(), http.MethodGet, "/webhook/outbound?chatId="+channeltest.Chat, "")
@@ -88,6 +109,7 @@ func TestTheWebhookKeepsTheGuaranteesOfAChannel(t *testing.T) {
 				return w
 			},
 			Say: c.post, Shown: c.replies,
+			FilesInMessages: true, Attach: c.attach, Refuses: "bytes",
 		}
 	})
 }

@@ -44,8 +44,9 @@ func TestTheTemplateOfANetworkKeepsTheGuaranteesOfAChannel(t *testing.T) {
 			Delete: func(_ channels.Accepter, id, of string) {
 				s.Say(line.Message{ID: id, Chat: channeltest.Chat, Sender: "ann", DeleteOf: of, At: time.Now()})
 			},
-			Shown: func() []string { return s.Shown(channeltest.Chat) },
-			Cut:   s.Cut, Silence: s.Silence, Refuse: s.Limit,
+			Shown:   func() []string { return s.Shown(channeltest.Chat) },
+			NoFiles: "the template has no files",
+			Cut:     s.Cut, Silence: s.Silence, Refuse: s.Limit,
 		}
 	})
 }

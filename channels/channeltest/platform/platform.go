@@ -15,7 +15,8 @@ import (
 // Platform is a part of a server. Call describes a request of the bot, and Fault what becomes of one; the zero Fault is
 // none.
 type Platform[Call, Fault any] struct {
-	HTTP *httptest.Server // set by [Platform.Listen]
+	HTTP  *httptest.Server // set by [Platform.Listen]
+	Files Files            // of people
 
 	mu         sync.Mutex // its holder takes no other
 	silence    chan struct{}

@@ -338,6 +338,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.Wait(r.Context()) {
 		return
 	}
+	if strings.HasPrefix(r.URL.Path, "/attachments/") && s.Files.Give(w, r) {
+		return
+	}
 	path, is := strings.CutPrefix(r.URL.Path, "/api/v10/")
 	if !is {
 		s.connect(w, r)

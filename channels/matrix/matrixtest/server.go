@@ -134,6 +134,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.Wait(r.Context()) {
 		return
 	}
+	if strings.HasPrefix(r.URL.Path, "/_matrix/client/v1/media/download/") &&
+		r.Header.Get("Authorization") == "Bearer "+Token && s.Files.Give(w, r) {
+		return
+	}
 	q, refused := s.read(r)
 	if refused != nil {
 		refuse(w, *refused)

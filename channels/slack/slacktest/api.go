@@ -23,6 +23,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.upload(w, r)
 		return
 	}
+	if strings.HasPrefix(r.URL.Path, "/files-pri/") && r.Header.Get("Authorization") == "Bearer "+Token &&
+		s.Files.Give(w, r) {
+		return
+	}
 	method := strings.TrimPrefix(r.URL.Path, "/api/")
 	_ = r.ParseForm() // what is missing is refused
 	if s.Silent() {

@@ -98,6 +98,7 @@ func (a args) text(name string) (s string) {
 
 // known are the methods and their arguments.
 var known = map[string][]string{
+	"getfile":        {"file_id"},
 	"getme":          {},
 	"getwebhookinfo": {},
 	"setwebhook": {
@@ -165,6 +166,12 @@ func (s *Server) do(r *http.Request, c Call, a args) (any, *Fault) {
 	case "deletewebhook":
 		s.unhook()
 		return true, nil
+	case "getfile":
+		id := a.text("file_id")
+		if !s.Files.Has(id) {
+			return nil, &Fault{Code: 400, Description: "Bad Request: wrong file_id"}
+		}
+		return map[string]any{"file_id": id, "file_unique_id": id, "file_path": "documents/" + id}, nil
 	case "getupdates":
 		return s.getUpdates(r, a)
 	case "sendchataction":

@@ -286,6 +286,9 @@ func (s *Server) roomOf(c Chat) *room {
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/file/bot"+Token+"/documents/") && s.Files.Give(w, r) {
+		return
+	}
 	rest, is := strings.CutPrefix(r.URL.Path, "/bot")
 	token, method, found := strings.Cut(rest, "/")
 	if !is || !found {
