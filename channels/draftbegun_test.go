@@ -114,8 +114,8 @@ func TestAnEllipsisOfAKilledProcessIsFoundAgain(t *testing.T) {
 				second.shows(t, "the answer")
 				if shown == nil { // the platform may still show it
 					second.kept(t, 1)
-					pass(time.Minute)
-					second.say(t, corebot.KindReply, "r2", "m2", "another")
+					second.over(t)
+					pass(3 * time.Minute)
 				}
 				second.kept(t, 0)
 				if p.asked == 0 {

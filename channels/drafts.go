@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -44,6 +46,17 @@ type EditsTogether interface {
 	EditsApart() time.Duration
 }
 
+// CheckStream refuses a time between two edits by which drafts would use up the quota that replies need. A server on
+// this machine is the operator's own.
+func CheckStream(every, least time.Duration, api string) error {
+	u, err := url.Parse(api)
+	if every <= 0 || every >= least || err == nil && Loopback(u.Hostname()) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("stream is %v: so many edits would use up the limits of the platform", every),
+		fmt.Sprintf("set stream to %v or more, or to 0s to show answers when they are done", least))
+}
+
 // ErrGone says that a message of the platform cannot be changed any more.
 var ErrGone = errors.New("the message cannot be edited any more")
 
@@ -52,6 +65,8 @@ type DraftStore interface {
 	All(ctx context.Context) ([]corebot.Draft, error)
 	Put(ctx context.Context, d corebot.Draft) error
 	Drop(ctx context.Context, k corebot.Key) error
+	// Idle says whether no message of a conversation waits or is at work, in either direction.
+	Idle(ctx context.Context, k corebot.Key) (bool, error)
 }
 
 const (
@@ -66,12 +81,17 @@ const (
 	draftSettles = 30 * time.Second
 	// A chat that was refused edits for their rate sees no drafts for a while.
 	draftRest = 5 * time.Minute
+	// So often Corebot looks for drafts that nobody works on any more, as long as there are drafts.
+	draftSweep = time.Minute
+	// An account that has left the settings may come back. Its drafts are remembered for so long.
+	draftKept = 7 * 24 * time.Hour
 )
 
 // drafts are those of all accounts. Without a store there are none.
 type drafts struct {
 	store DraftStore
 	log   zerolog.Logger
+	begun chan struct{} // has something when a draft has begun lately
 
 	loading sync.Mutex
 	loaded  bool
@@ -118,29 +138,113 @@ func (x *drafts) of(ctx context.Context, k corebot.Key) (*draft, error) {
 
 func newDraft(d corebot.Draft) *draft { return &draft{turn: make(chan struct{}, 1), Draft: d} }
 
-// died takes back the draft of a reply that is a dead letter. It shows a part of an answer, and looks like all of it.
-func (x *drafts) died(ctx context.Context, e Editor, m corebot.Message) {
+// dies has the store note that the draft of a reply goes, before the reply is a dead letter. The draft shows a part of
+// an answer, and looks like all of it. After a kill nobody could tell it from the draft of a reply that was sent. took
+// erases the draft.
+func (x *drafts) dies(ctx context.Context, e Editor, m corebot.Message) (took func()) {
 	x.mu.Lock()
 	_, is := x.open[m.Key]
 	x.mu.Unlock()
 	if !is {
-		return
+		return func() {}
 	}
 	d, err := x.of(ctx, m.Key)
 	if err != nil {
-		return
+		return func() {}
 	}
-	defer x.release(d)
 	// It may have died before it took the place, or after it had left it.
 	its := d.Reply == "" && (d.Answers == "" || slices.Contains(OutboundOf(m, nil).Answers(), d.Answers))
-	if d.Reply != m.ID && !its {
-		return
+	if d.none() || d.Reply != m.ID && !its {
+		return func() { x.release(d) }
 	}
-	d.Reply = ""
+	d.Reply, d.Answers = "", ""
 	if err := x.store.Put(ctx, d.Draft); err != nil {
 		x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("the draft of a dead letter may stay in its chat")
 	}
-	x.erase(ctx, e, d)
+	return func() {
+		x.erase(ctx, e, d)
+		x.release(d)
+	}
+}
+
+// sweep takes back the drafts that nobody works on any more, until ctx ends. A killed process leaves such drafts, and
+// so does a turn that ends without a reply. of gives the running account; nil: the settings do not have it.
+func (x *drafts) sweep(ctx context.Context, of func(Account) *watched) {
+	for {
+		var again <-chan time.Time
+		if x.sweepAll(ctx, of) {
+			again = time.After(draftSweep)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		case <-x.begun:
+			if !pause(ctx, draftSweep) {
+				return
+			}
+		}
+	}
+}
+
+func (x *drafts) sweepAll(ctx context.Context, of func(Account) *watched) (again bool) {
+	if err := x.load(ctx); err != nil {
+		x.log.Warn().Err(err).Msg("it is not known which drafts an earlier run has left; Corebot looks again")
+		return true
+	}
+	x.mu.Lock()
+	all := slices.Collect(maps.Keys(x.open))
+	x.mu.Unlock()
+	for _, k := range all {
+		if ctx.Err() == nil && x.sweepOne(ctx, k, of(AccountOf(k))) {
+			again = true
+		}
+	}
+	return again
+}
+
+// sweepOne looks at one draft, and says whether to look again.
+func (x *drafts) sweepOne(ctx context.Context, k corebot.Key, w *watched) (again bool) {
+	d := x.held(k)
+	if d == nil {
+		return false
+	}
+	select {
+	case d.turn <- struct{}{}:
+	default: // somebody works on it
+		return true
+	}
+	if d.over {
+		<-d.turn
+		return false
+	}
+	defer x.release(d)
+	e, edits := Editor(nil), false
+	if w != nil {
+		e, edits = w.Channel.(Editor)
+	}
+	if !edits && time.Since(d.Began) < draftKept {
+		return false // the next start looks again
+	}
+	idle, err := x.store.Idle(ctx, k)
+	log := x.log.With().Str("chat", k.String()).Logger()
+	switch taken := d.Reply+d.Answers == ""; {
+	case err != nil:
+		log.Warn().Err(err).Msg("it is not known whether a draft is left over; Corebot looks again")
+		return true
+	case !idle && !taken:
+		return edits
+	case !edits:
+		log.Warn().Msg("the draft of an account that has left the settings is forgotten; it may stay in its chat")
+		x.forget(ctx, d)
+	case d.Reply != "": // which was sent
+		x.forget(ctx, d)
+	case !w.up() || !w.gate.opens(k.Chat, time.Now()).IsZero() || x.find(ctx, w.Channel, d) != nil:
+		return true
+	default:
+		x.erase(ctx, e, d)
+	}
+	return !d.none()
 }
 
 // none says whether a draft shows nothing, for certain.
@@ -378,66 +482,6 @@ func (x *drafts) settled(ctx context.Context, c Channel, m corebot.Message) {
 }
 
 // Stream has the outbox and its supervisor show answers while they grow, on channels that are an [Editor].
-func (o *Outbox) Stream(s DraftStore) { o.drafts.store, o.drafts.log = s, o.log }
-
-// placeOf is the message of the platform whose place the beginning of a message takes; empty: it is sent. done is
-// called when the attempt has ended.
-func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int) (
-	id string, done func(), err error,
-) {
-	if _, edits := c.(Editor); !edits || r.drafts.store == nil {
-		return "", func() {}, nil
-	}
-	id, done, err = r.drafts.place(ctx, c, o)
-	if resumed > 0 { // its beginning stands there
-		id = ""
-	}
-	return id, done, err
-}
-
-// editing says whether the next send of a message repeats an edit. Then the message has taken the place of its draft,
-// and nothing of it was sent behind that place. So a crash in the last edit leaves no doubt.
-func (r *run) editing(ctx context.Context, d corebot.Delivery) bool {
-	if _, edits := r.channelOf(d).(Editor); !edits || r.drafts.store == nil || len(d.Journal) > 0 {
-		return false
-	}
-	of, err := r.drafts.of(ctx, d.Message.Key)
-	if err != nil {
-		return false
-	}
-	defer r.drafts.release(of)
-	return of.Reply == d.Message.ID
-}
-
-// showIn shows a piece in the place of a message. An edit without an answer is made again: it shows nothing twice.
-func (r *run) showIn(ctx context.Context, c Channel, place string, o Outbound) (Receipt, error) {
-	if place == "" {
-		return c.Send(ctx, o)
-	}
-	receipt, err := c.(Editor).Edit(ctx, place, o)
-	if err == nil && len(receipt.IDs) == 0 {
-		receipt.IDs = []string{place}
-	}
-	return receipt, err
-}
-
-// sendFirst sends the first piece of an attempt. If the draft is gone whose place the piece takes, it is a message.
-func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, place string,
-	doubt bool,
-) (Receipt, error) {
-	receipt, err := r.sendOne(kept, d, c, s, o, place, doubt)
-	f, gone := (*corebot.Failure)(nil), errors.Is(err, ErrGone)
-	refused := errors.As(err, &f) && f.Class == corebot.Permanent && !errors.Is(err, ErrMayBeShown)
-	if place == "" || !gone && !refused {
-		return receipt, err
-	}
-	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft cannot be edited; its answer is sent as a message")
-	r.drafts.left(kept, o.Key, gone) // before the send, which cannot be repeated as an edit can
-	o.Shown = append(slices.Clone(o.Shown), place)
-	receipt, err = r.sendOne(kept, d, c, s, o, "", doubt)
-	refused = errors.As(err, &f) && f.Class == corebot.Permanent && !errors.Is(err, ErrMayBeShown)
-	if e, is := c.(Editor); is && (err == nil || refused) {
-		r.drafts.erase(kept, e, r.drafts.held(o.Key))
-	}
-	return receipt, err
+func (o *Outbox) Stream(s DraftStore) {
+	o.drafts.store, o.drafts.log, o.drafts.begun = s, o.log, make(chan struct{}, 1)
 }

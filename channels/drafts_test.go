@@ -137,17 +137,40 @@ func streamBy(t *testing.T, dir string, p *editor, by channels.Channel) *streami
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
+	s.asked(t, "m1")
+	ended := make(chan error, 3)
 	go func() { ended <- supervisor.Send(ctx) }()
+	go func() { ended <- supervisor.Type(ctx, s.hub) }()
 	go func() { ended <- supervisor.Draft(ctx, s.hub) }()
 	s.stop = func() {
 		cancel()
-		if err := errors.Join(<-ended, <-ended); err != nil {
+		if err := errors.Join(<-ended, <-ended, <-ended); err != nil {
 			t.Error(err)
 		}
 	}
 	synctest.Wait()
 	return s
+}
+
+// asked has a message of a person wait, whose turn the events are of.
+func (s *streaming) asked(t *testing.T, id string) {
+	t.Helper()
+	_, err := s.Bus.Publish(t.Context(), corebot.Message{
+		ID: id, Direction: corebot.Inbound, Key: apptest.Key("c"), Kind: corebot.KindPrompt,
+		Sender: apptest.Person("p"), Parts: corebot.TextPart("a question"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// over ends the turn of a message, as one that says nothing.
+func (s *streaming) over(t *testing.T) {
+	t.Helper()
+	ended := corebot.Outcome{Verb: corebot.Done, End: corebot.EndStopped}
+	if err := s.Bus.Settle(t.Context(), s.Claim(), ended); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *streaming) turn(kind live.EventKind, text string) {
@@ -432,11 +455,7 @@ func TestADraftOfAnEarlierProcessGoesOnAndIsShownOnce(t *testing.T) {
 func TestAReplyThatHasTakenTheDraftStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &editor{platform: &platform{}, every: time.Second, shown: []string{"it"}, ids: []string{"id0"}}
-		s := stream(t, "", p)
-		d := corebot.Draft{Key: apptest.Key("c"), Answers: "m0", Shown: "id0", Reply: "r0"}
-		if err := s.drafts.Put(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		s := streamAfter(t, p, corebot.Draft{Key: apptest.Key("c"), Answers: "m0", Shown: "id0", Reply: "r0"})
 		s.say(t, corebot.KindReply, "r1", "m1", "another")
 		s.shows(t, "it", "another")
 		s.kept(t, 0)

@@ -248,7 +248,18 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 	if !unsent {
 		outcome = send()
 	}
-	if err := r.settle(ctx, d, outcome); err != nil {
+	e, edits := r.channelOf(d).(Editor)
+	took := func() {}
+	if edits && r.drafts.store != nil && outcome.Verb == corebot.Dead && outcome.Reason != ReasonAmbiguous &&
+		len(d.Journal) == 0 { // nothing of it is shown, as far as is known
+		took = r.drafts.dies(context.WithoutCancel(ctx), e, d.Message)
+	}
+	err := r.settle(ctx, d, outcome)
+	if outcome.Verb == corebot.Dead {
+		fault.Point("outbox", "dead")
+	}
+	took()
+	if err != nil {
 		log.Error().Err(err).Msg(
 			"a message was handled and could not be settled; it is handled again when its lease ends")
 		return
@@ -256,10 +267,6 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 	r.doubts.settled(d, outcome)
 	if r.drafts.store != nil && outcome.Verb == corebot.Done {
 		r.drafts.settled(context.WithoutCancel(ctx), r.channelOf(d), d.Message)
-	}
-	if e, edits := r.channelOf(d).(Editor); edits && r.drafts.store != nil && outcome.Verb == corebot.Dead &&
-		outcome.Reason != ReasonAmbiguous && len(d.Journal) == 0 { // nothing of it is shown, as far as is known
-		r.drafts.died(context.WithoutCancel(ctx), e, d.Message)
 	}
 	switch outcome.Verb {
 	case corebot.Dead:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -115,6 +116,7 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 		if failed := r.journal.Record(kept, d, step); failed != nil || err != nil {
 			return nil, errors.Join(err, failed)
 		}
+		r.drafts.stands(kept, d.Message)
 		from = to
 	}
 }
@@ -240,4 +242,74 @@ func cut(text string, limit int) int {
 	}
 	_, size := utf8.DecodeRuneInString(text)
 	return max(size, limit) // a limit smaller than a rune, and a whole rune all the same; or bytes that are no runes
+}
+
+// placeOf is the message of the platform whose place the beginning of a message takes; empty: it is sent. done is
+// called when the attempt has ended.
+func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int) (
+	id string, done func(), err error,
+) {
+	if _, edits := c.(Editor); !edits || r.drafts.store == nil {
+		return "", func() {}, nil
+	}
+	id, done, err = r.drafts.place(ctx, c, o)
+	if resumed > 0 { // its beginning stands there
+		id = ""
+	}
+	return id, done, err
+}
+
+// stands forgets the draft whose place the beginning of a message has taken, once the journal has that. Such a message
+// can be a dead letter for what follows, and its beginning stays. The caller has the turn of the draft.
+func (x *drafts) stands(ctx context.Context, m corebot.Message) {
+	if d := x.held(m.Key); d != nil && d.Reply == m.ID {
+		x.forget(ctx, d)
+	}
+}
+
+// editing says whether the next send of a message repeats an edit. Then the message has taken the place of its draft,
+// and nothing of it was sent behind that place. So a crash in the last edit leaves no doubt.
+func (r *run) editing(ctx context.Context, d corebot.Delivery) bool {
+	if _, edits := r.channelOf(d).(Editor); !edits || r.drafts.store == nil || len(d.Journal) > 0 {
+		return false
+	}
+	of, err := r.drafts.of(ctx, d.Message.Key)
+	if err != nil {
+		return false
+	}
+	defer r.drafts.release(of)
+	return of.Reply == d.Message.ID
+}
+
+// showIn shows a piece in the place of a message. An edit without an answer is made again: it shows nothing twice.
+func (r *run) showIn(ctx context.Context, c Channel, place string, o Outbound) (Receipt, error) {
+	if place == "" {
+		return c.Send(ctx, o)
+	}
+	receipt, err := c.(Editor).Edit(ctx, place, o)
+	if err == nil && len(receipt.IDs) == 0 {
+		receipt.IDs = []string{place}
+	}
+	return receipt, err
+}
+
+// sendFirst sends the first piece of an attempt. If the draft is gone whose place the piece takes, it is a message.
+func (r *run) sendFirst(kept context.Context, d corebot.Delivery, c Channel, s *send, o Outbound, place string,
+	doubt bool,
+) (Receipt, error) {
+	receipt, err := r.sendOne(kept, d, c, s, o, place, doubt)
+	f, gone := (*corebot.Failure)(nil), errors.Is(err, ErrGone)
+	refused := errors.As(err, &f) && f.Class == corebot.Permanent && !errors.Is(err, ErrMayBeShown)
+	if place == "" || !gone && !refused {
+		return receipt, err
+	}
+	r.log.Warn().Err(err).Str("chat", o.Key.String()).Msg("a draft cannot be edited; its answer is sent as a message")
+	r.drafts.left(kept, o.Key, gone) // before the send, which cannot be repeated as an edit can
+	o.Shown = append(slices.Clone(o.Shown), place)
+	receipt, err = r.sendOne(kept, d, c, s, o, "", doubt)
+	refused = errors.As(err, &f) && f.Class == corebot.Permanent && !errors.Is(err, ErrMayBeShown)
+	if e, is := c.(Editor); is && (err == nil || refused) {
+		r.drafts.erase(kept, e, r.drafts.held(o.Key))
+	}
+	return receipt, err
 }

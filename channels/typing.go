@@ -21,6 +21,8 @@ const (
 	// typingMost bounds how long an answer is shown to be made: the word that it ended can be missed.
 	typingMost = 15 * time.Minute
 	typingCall = 5 * time.Second
+	// An answer that grows is sign enough. One that stands still for so long, as behind a call of a tool, is not.
+	typingBeside = 30 * time.Second
 )
 
 // Turns tells of the turns that begin and end.
@@ -90,6 +92,10 @@ func (s *Supervisor) show(ctx context.Context, w *watched, k corebot.Key) {
 		if !w.gate.opens(k.Chat, time.Now()).IsZero() {
 			return
 		}
+		if wait := s.outbox.drafts.grows(k, time.Now()); wait > 0 {
+			timer.Reset(wait)
+			continue
+		}
 		call, done := context.WithTimeout(ctx, typingCall)
 		again, err := w.Channel.(Typer).Typing(call, k)
 		done()
@@ -116,6 +122,8 @@ type growing struct {
 	text strings.Builder
 	seen int  // bytes of the text that are not shown again without more behind them
 	over bool // its reply is sent
+
+	edited time.Time // when its draft was edited last; zero: the chat shows none
 }
 
 // isOver says whether the answer is shown no longer.
@@ -133,7 +141,7 @@ func (g *growing) isOver() bool {
 func (g *growing) overtaken(o Outbound) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.seen = g.text.Len()
+	g.seen, g.edited = g.text.Len(), time.Time{}
 	g.over = g.over || o.Kind == corebot.KindReply && slices.Contains(o.Answers(), g.message)
 }
 
@@ -161,6 +169,15 @@ func (g *growing) reset() {
 	g.seen = 0
 }
 
+// shownAt notes when the draft was edited, unless a message has come below it meanwhile.
+func (g *growing) shownAt(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.seen < g.text.Len() {
+		g.edited = now
+	}
+}
+
 // now is the text so far; empty: there is nothing to show.
 func (g *growing) now() string {
 	g.mu.Lock()
@@ -181,14 +198,19 @@ func (s *Supervisor) Draft(ctx context.Context, answers Answers) error {
 			editors[e.Account] = e
 		}
 	}
-	if len(editors) == 0 || s.outbox.drafts.store == nil {
+	if s.outbox.drafts.store == nil {
+		<-ctx.Done()
+		return nil
+	}
+	var showing sync.WaitGroup
+	defer showing.Wait()
+	showing.Go(func() { s.outbox.drafts.sweep(ctx, func(a Account) *watched { return editors[a] }) })
+	if len(editors) == 0 {
 		<-ctx.Done()
 		return nil
 	}
 	events, stop := answers.WatchAnswers()
 	defer stop()
-	var showing sync.WaitGroup
-	defer showing.Wait()
 	all := map[corebot.Key]*growing{}
 	for {
 		var e live.Event
@@ -278,9 +300,26 @@ func (x *drafts) grow(ctx context.Context, w *watched, g *growing, every time.Du
 			continue
 		}
 		if text != shown {
+			g.shownAt(time.Now())
 			shown, every = text, min(every+every/4, max(every, draftRarely))
 		}
 	}
+}
+
+// grows is for how long the chat has sign enough that an answer is being made, because its draft was edited lately.
+func (x *drafts) grows(k corebot.Key, now time.Time) time.Duration {
+	x.mu.Lock()
+	g := x.made[k]
+	x.mu.Unlock()
+	if g == nil {
+		return 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.edited.IsZero() {
+		return 0
+	}
+	return g.edited.Add(typingBeside).Sub(now)
 }
 
 func (x *drafts) resting(k corebot.Key) bool {
@@ -399,6 +438,10 @@ func (x *drafts) begin(ctx context.Context, c Channel, d *draft, answers string)
 	}
 	fault.Point("draft", "shown")
 	made.Shown = receipt.IDs[0]
+	select {
+	case x.begun <- struct{}{}:
+	default:
+	}
 	if err := x.store.Put(ctx, made); err != nil {
 		if !tells { // nobody would find it again
 			_ = c.(Editor).Erase(ctx, d.Key, made.Shown)

@@ -285,6 +285,8 @@ var (
 	putDraft  = &query{`INSERT INTO drafts (agent, channel, account, chat, thread, answers, shown, reply, began)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (agent, channel, account, chat, thread) DO UPDATE SET
 		answers = excluded.answers, shown = excluded.shown, reply = excluded.reply, began = excluded.began`}
+	draftWaits = &query{`SELECT COALESCE(SUM(depth), 0) FROM lanes WHERE direction IN (1, 2)
+		AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	dropDraft = &query{`DELETE FROM drafts WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 )
 
@@ -309,6 +311,16 @@ func (d *Drafts) Put(ctx context.Context, f corebot.Draft) error {
 		_, err := t.exec(putDraft, append(keyArgs(f.Key), f.Answers, f.Shown, f.Reply, engine.Millis(f.Began))...)
 		return err
 	})
+}
+
+// Idle says whether no message of a conversation waits or is at work, in either direction.
+func (d *Drafts) Idle(ctx context.Context, k corebot.Key) (bool, error) {
+	var waiting int64
+	_, err := d.db.reader.one(ctx, draftWaits, []any{&waiting}, keyArgs(k)...)
+	if err != nil {
+		return false, fmt.Errorf("look whether %s is idle: %w", k, err)
+	}
+	return waiting == 0, nil
 }
 
 // Drop forgets the draft of a conversation.

@@ -101,7 +101,7 @@ func TestNoStatementOfAMessagesWayScansOrSorts(t *testing.T) {
 		"noteOfJob":   noteOfJob,
 		"countJobsOf": countJobsOf, "countJobsOfRun": countJobsOfRun, "reopenJob": reopenJob,
 		"causeOfWork": causeOfWork, "countJobsBy": countJobsBy,
-		"usedByLife": usedByLife,
+		"usedByLife": usedByLife, "draftWaits": draftWaits,
 		"usedByJobs": usedByJobs, "placeOfLife": placeOfLife, "openOfChat": openOfChat, "jobsOfChat": jobsOfChat,
 		"countWaitsOfRun": countWaitsOfRun, "headWaitsForWhat": headWaitsForWhat, "wakeWaiting": wakeWaiting,
 	} {

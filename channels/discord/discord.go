@@ -22,10 +22,13 @@ type Settings struct {
 	Guilds   []string `mapstructure:"guilds" doc:"the ids of the servers in which the bot listens; none: all"`
 	Channels []string `mapstructure:"channels" doc:"the ids of the channels in which the bot listens; none: all"`
 
-	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow; the time between edits"`
+	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow: the time between edits"`
 }
 
-const standardURL = "https://discord.com/api/v10"
+const (
+	standardURL = "https://discord.com/api/v10"
+	streamLeast = time.Second // Discord takes about five edits in five seconds in a channel
+)
 
 // tokens is the form of a token: the id of the bot, a time and a signature.
 var tokens = sync.OnceValue(func() *regexp.Regexp {
@@ -60,7 +63,7 @@ func (s Settings) Validate() error {
 			}
 		}
 	}
-	return nil
+	return channels.CheckStream(s.Stream, streamLeast, s.APIURL)
 }
 
 // Network is the line for the list of networks.

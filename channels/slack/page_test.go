@@ -16,3 +16,15 @@ func TestThePageNamesEverySettingAndEveryErrorOfAnAccount(t *testing.T) {
 	}
 	channeltest.Page(t, "Slack", Network(), said...)
 }
+
+func TestEditsAreNeverSoOftenThatRepliesWait(t *testing.T) {
+	s := Settings{Token: "xoxb-1234567890", AppToken: "xapp-1234567890", APIURL: standardURL}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Stream = streamLeast; s.Stream > 0; s.Stream /= 2 {
+		if err := s.Validate(); (err == nil) != (s.Stream == streamLeast) {
+			t.Fatalf("%v: %v", s.Stream, err)
+		}
+	}
+}

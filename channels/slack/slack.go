@@ -21,10 +21,13 @@ type Settings struct {
 	AppToken string `mapstructure:"app_token" secret:"yes" doc:"the token of the app for socket mode, xapp-…"`
 	APIURL   string `mapstructure:"api_url" doc:"where the Web API is: Slack's own, or a server of yours"`
 
-	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow; the time between edits"`
+	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow: the time between edits"`
 }
 
-const standardURL = "https://slack.com/api"
+const (
+	standardURL = "https://slack.com/api"
+	streamLeast = 2 * time.Second // Slack takes about 50 edits a minute of an app, and replies need some of them
+)
 
 var (
 	botTokens = sync.OnceValue(func() *regexp.Regexp {
@@ -54,7 +57,7 @@ func (s Settings) Validate() error {
 		return corebot.WithHint(fmt.Errorf("api_url %q would be sent the tokens in the clear", s.APIURL),
 			"use https; http is for a server on this machine")
 	}
-	return nil
+	return channels.CheckStream(s.Stream, streamLeast, s.APIURL)
 }
 
 // Network is the line for the list of networks.

@@ -19,3 +19,15 @@ func TestThePageNamesEverySettingAndEveryErrorOfAnAccount(t *testing.T) {
 	}
 	channeltest.Page(t, "Telegram", Network(), said...)
 }
+
+func TestEditsAreNeverSoOftenThatRepliesWait(t *testing.T) {
+	s := Settings{Token: "123456:" + strings.Repeat("a", 35), APIURL: standardURL, Poll: maxPoll}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Stream = streamLeast; s.Stream > 0; s.Stream /= 2 {
+		if err := s.Validate(); (err == nil) != (s.Stream == streamLeast) {
+			t.Fatalf("%v: %v", s.Stream, err)
+		}
+	}
+}

@@ -20,7 +20,7 @@ type Settings struct {
 	Token  string        `mapstructure:"token" secret:"yes" doc:"the token of the bot, as @BotFather gave it"`
 	APIURL string        `mapstructure:"api_url" doc:"where the Bot API is: Telegram's own, or a server of yours"`
 	Poll   time.Duration `mapstructure:"poll" min:"1s" doc:"how long Telegram holds an empty poll; at most 50s"`
-	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow; the time between edits"`
+	Stream time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow: the time between edits"`
 
 	Webhook     string `mapstructure:"webhook_url" doc:"the public address Telegram posts to; empty: Corebot polls"`
 	WebhookAddr string `mapstructure:"webhook_addr" doc:"where Corebot listens for what a proxy passes on from there"`
@@ -30,6 +30,7 @@ const (
 	standardURL  = "https://api.telegram.org"
 	maxPoll      = 50 * time.Second // the platform's own limit
 	standardAddr = "127.0.0.1:8443"
+	streamLeast  = time.Second // Telegram takes about one message a second of a chat
 )
 
 // tokens is the form of a token: the bot's id and a secret.
@@ -54,6 +55,9 @@ func (s Settings) Validate() error {
 	}
 	if s.Poll > maxPoll {
 		return corebot.WithHint(fmt.Errorf("poll is %v", s.Poll), "Telegram holds a poll for at most 50s")
+	}
+	if err := channels.CheckStream(s.Stream, streamLeast, s.APIURL); err != nil {
+		return err
 	}
 	_, err = hookOf(s)
 	return err
