@@ -21,6 +21,7 @@ func TestAClientOfAIHubsProtocolTalksToCorebot(t *testing.T) {
 	if err != nil {
 		t.Skip("the protocol of AIHub is not tried: node is not installed")
 	}
+	t.Parallel()
 	provider := httptest.NewServer(llmtest.New((&pagesModel{}).answer))
 	t.Cleanup(provider.Close)
 	addr := freeAddr(t)

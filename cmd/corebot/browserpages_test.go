@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestANewUserDoesEverythingWithTheMouse drives the real program in a real browser: an empty home, a scripted model,
@@ -227,7 +229,11 @@ func stayTexts(b *browsing, p *tab) {
 	} {
 		p.open(path)
 	}
-	for i := range hostile {
+	chats := make([]int, len(hostile))
+	for i := range chats {
+		chats[i] = i
+	}
+	for _, i := range long.Every(4, chats) {
 		p.open("/chats?channel=webhook")
 		if link := fmt.Sprintf(`(//main//li//a)[%d]`, i+1); p.eval(fmt.Sprintf(
 			`document.querySelectorAll("main li a").length > %d`, i)) == true {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/storage/seedtest"
 )
 
 var (
@@ -54,7 +55,7 @@ func TestAnIdleProgramSleeps(t *testing.T) {
 		watched, wider = shortTime, slack
 	}
 	s := &service{
-		t: t, binary: realProgram(t), home: filepath.Join(t.TempDir(), "home"), addr: "127.0.0.1:0",
+		t: t, binary: realProgram(t), home: filepath.Join(seedtest.OnDisk(t), "home"), addr: "127.0.0.1:0",
 		env: []string{"COREBOT_OBSERVABILITY_ADDR=" + freeAddr(t)},
 	}
 	s.output("init", "--webhook")

@@ -10,16 +10,22 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot/storage/seedtest"
 )
 
 // startInit runs `corebot init` on a terminal of a size. Of the environment it has no setting but those of env.
 func startInit(t *testing.T, columns uint16, env ...string) (*service, *screen) {
 	t.Helper()
-	s := newHome(t)
+	return startInitAt(newHome(t), columns, env...)
+}
+
+func startInitAt(s *service, columns uint16, env ...string) (*service, *screen) {
+	s.t.Helper()
 	s.env = append([]string{"COREBOT_LLM_OFFLINE=", "COREBOT_WEBHOOK_ADDR="}, env...)
-	cmd := s.command(t.Context(), "init")
+	cmd := s.command(s.t.Context(), "init")
 	cmd.Dir = filepath.Dir(s.home)
-	return s, startScreen(t, cmd, columns, 24)
+	return s, startScreen(s.t, cmd, columns, 24)
 }
 
 func (s *screen) answer(mark int, question, answer string) {
@@ -194,7 +200,9 @@ func TestAProviderThatCannotBeReachedIsKeptOnlyIfThePersonSaysSo(t *testing.T) {
 // there. A path can be short.
 func TestTheDirectoryToWorkInIsOneThatCorebotStartsWith(t *testing.T) {
 	t.Parallel()
-	s, c := startInit(t, 80)
+	s := newHome(t)
+	s.home = filepath.Join(seedtest.OnDisk(t), "home") // a sandbox shows no directory that is in memory
+	s, c := startInitAt(s, 80)
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(s.home), "garden"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +225,7 @@ func TestTheDirectoryToWorkInIsOneThatCorebotStartsWith(t *testing.T) {
 // TestAHomeThatCannotBeWrittenIsRefusedBeforeAnythingIsAsked, for a user who is not root, as the person at a terminal
 // mostly is.
 func TestAHomeThatCannotBeWrittenIsRefusedBeforeAnythingIsAsked(t *testing.T) {
-	dir, err := os.MkdirTemp("", "corebot-closed") // other users do not reach those of the test
+	dir, err := os.MkdirTemp(seedtest.Disk(), "corebot-closed") // other users do not reach those of the test
 	if err != nil {
 		t.Fatal(err)
 	}

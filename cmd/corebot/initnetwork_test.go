@@ -147,6 +147,7 @@ func TestInAHomeWithAnAccountTheAnswersTakeThePlaceOfItsSettings(t *testing.T) {
 	platform := telegramtest.New()
 	defer platform.Close()
 	s, c := startInit(t, 80)
+	c.await(0, "Number or name") // before that no program hears the key
 	c.press(ctrlC)
 	c.ends()
 	text := "channels:\n  telegram:\n    main:\n      # mine\n      token: " + refusedToken + " # of my bot\n" +

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/internal/long"
+	"github.com/corebot/corebot/storage/seedtest"
 )
 
 // postOffice is a real mail server: Debian's exim takes mails, and Dovecot shows them. Both run as root begins them, as
@@ -109,7 +110,7 @@ func openPostOffice(t *testing.T, chats int) networkPlatform {
 			t.Skip("scripts/networks installs " + program + ", and runs this as root")
 		}
 	}
-	dir, err := os.MkdirTemp("", "post") // its users are not root
+	dir, err := os.MkdirTemp(seedtest.Disk(), "post") // its users are not root
 	p := &postOffice{t: t, dir: dir, imap: freeAddr(t), smtp: freeAddr(t)}
 	p.letterbox = letterbox{t: t, addr: p.smtp}
 	p.must(err)

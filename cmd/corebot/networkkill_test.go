@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	networkMessages = long.Int("network.messages", 40, 160, "how many messages a bot gets while it is killed")
+	networkMessages = long.Int("network.messages", 24, 160, "how many messages a bot gets while it is killed")
 	networkChats    = long.Int("network.chats", 4, 8, "in how many chats")
 	networkKills    = long.Int("network.kills", 1, 4, "how often the program is killed meanwhile")
 	networkCuts     = long.Int("network.cuts", 1, 1, "how often the platform is out of reach meanwhile")

@@ -35,9 +35,13 @@ func oddFiles(t *testing.T, home string) (paths []string) {
 	must(os.Symlink("circle", at("circle")))
 	must(os.Link(key, at("same")))
 	must(syscall.Mkfifo(at("fifo"), 0o600))
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "socket")})
+	short, err := os.MkdirTemp("", "s") // the name of a socket is short
+	must(err)
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(short, "s")})
 	must(err)
 	t.Cleanup(func() { _ = socket.Close() })
+	must(os.Rename(filepath.Join(short, "s"), filepath.Join(dir, "socket")))
 	paths = append(paths, "odd/socket")
 	if syscall.Mknod(filepath.Join(dir, "zero"), syscall.S_IFCHR|0o600, 1<<8|5) == nil {
 		paths = append(paths, "odd/zero")

@@ -29,6 +29,9 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/storage"
+	"github.com/corebot/corebot/storage/seedtest"
 )
 
 // raceTests are what runs under the race detector where -run does not say otherwise. Most tests here start the program
@@ -50,7 +53,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(tidied{m}, map[string]func(){"corebot": main, hostileServer: serveItems})
 }
 
-// tidied runs the tests, and then removes the directories that they share.
+// tidied runs the short forms with their homes in memory, and then removes the directories that they share.
 type tidied struct{ *testing.M }
 
 var sharedDirs struct {
@@ -59,7 +62,12 @@ var sharedDirs struct {
 }
 
 func (m tidied) Run() int {
+	release := func() {}
+	if flag.Parse(); flag.Lookup("long").Value.String() != "true" { // wide forms kill while a commit waits for its disk
+		release = seedtest.InMemory()
+	}
 	code := m.M.Run()
+	release()
 	sharedDirs.Lock()
 	defer sharedDirs.Unlock()
 	for _, dir := range sharedDirs.all {
@@ -71,9 +79,9 @@ func (m tidied) Run() int {
 	return code
 }
 
-// sharedDir makes a directory for what many tests share, such as a program that is linked once.
+// sharedDir makes a directory on disk for what many tests share, such as a program that is linked once.
 func sharedDir(name string) (string, error) {
-	dir, err := os.MkdirTemp("", name)
+	dir, err := os.MkdirTemp(seedtest.Disk(), name)
 	sharedDirs.Lock()
 	defer sharedDirs.Unlock()
 	if err == nil {
@@ -83,7 +91,8 @@ func sharedDir(name string) (string, error) {
 }
 
 // TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary,
-// on a home of its own. Models listen on loopback; nothing else is reached.
+// on a home of its own. Models listen on loopback; nothing else is reached. Those of testdata/script/disk show
+// directories to a sandbox, which has a /dev of its own and can show nothing that is in memory.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
@@ -95,7 +104,11 @@ func TestStories(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
+	disk, err := sharedDir("corebot-stories")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := testscript.Params{
 		Dir: filepath.Join("testdata", "script"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
@@ -114,7 +127,10 @@ func TestStories(t *testing.T) {
 			"refused": refused, "same": same, "says": tells, "sqlite": sqlite, "telegram": telegram,
 			"terminate": terminate, "told": told,
 		},
-	})
+	}
+	testscript.Run(t, params)
+	params.Dir, params.WorkdirRoot = filepath.Join("testdata", "script", "disk"), disk
+	testscript.Run(t, params)
 }
 
 // storyProgram is what stands in PATH before the program of the tests: the released one, which starts in two thirds of
@@ -232,7 +248,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: await REGEXP COMMAND...")
 	}
 	want := regexp.MustCompile(args[0])
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; untilWritten(ts, args[1:]) {
 		if time.Now().Before(deadline) && notYet(ts, want, args[1:]) {
 			continue
 		}
@@ -241,6 +257,26 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		} else if time.Now().After(deadline) {
 			ts.Fatalf("waited for %s, got %v\n%s%s", args[0], err, got, ts.ReadFile("stderr"))
+		}
+	}
+}
+
+// untilWritten waits for 20 ms. If a command only looks at the home, it then waits until the database was written or
+// 200 ms are over: each look opens the database.
+func untilWritten(ts *testscript.TestScript, command []string) {
+	log := filepath.Join(app.DataDir(ts.Getenv("COREBOT_HOME")), storage.FileName+"-wal")
+	looks := command[0] == "corebot" && onlyLooks(command[1:])
+	state := func() (size int64, at time.Time) {
+		if info, err := os.Stat(log); err == nil {
+			size, at = info.Size(), info.ModTime()
+		}
+		return size, at
+	}
+	size, at := state()
+	for range 10 {
+		time.Sleep(20 * time.Millisecond)
+		if nowSize, now := state(); !looks || nowSize != size || !now.Equal(at) {
+			return
 		}
 	}
 }

@@ -8,23 +8,32 @@ import (
 	"testing"
 )
 
-// Main runs the tests of a package with their temporary directories in memory, where a commit does not wait for a
-// disk. Without such a place they stay on disk. Package vfstest proves what survives a power cut: it records
-// each sync above the file system.
-//
-// A TestMain calls it for a package whose tests make databases. Its tests start no programs from temporary
-// directories: from memory they would start ten times slower.
+// Main runs the tests of a package [InMemory]. A TestMain calls it for a package whose tests make databases. Its tests
+// start no programs from temporary directories: from memory they would start ten times slower.
 func Main(m *testing.M) {
+	release := InMemory()
+	code := m.Run()
+	release()
+	os.Exit(code)
+}
+
+// InMemory has the temporary directories of this process and its children in memory until release. There a commit does
+// not wait for a disk. Without such a place they stay on disk. Package vfstest proves what survives a power cut: it
+// records each sync above the file system.
+//
+// [Disk] is for what is better on a disk, such as programs.
+func InMemory() (release func()) {
 	dir, release := memory(sharedMemory)
 	if dir != "" {
 		if err := os.Setenv("TMPDIR", dir); err != nil {
 			panic(err)
 		}
 	}
-	code := m.Run()
-	release()
-	os.Exit(code)
+	return release
 }
+
+// Disk is the directory for temporary files without [InMemory].
+func Disk() string { return before }
 
 // OnDisk is a new directory of one test, on disk unless all temporary directories are in memory. It is for tests in
 // which a commit must take its time.
@@ -62,7 +71,7 @@ func memory(parent string) (dir string, release func()) {
 		}
 	}
 	dir, err := os.MkdirTemp(parent, prefix)
-	if err != nil {
+	if err != nil || os.Chmod(dir, 0o755) != nil { // others go through it, as they do through the usual one
 		return "", none
 	}
 	f := hold(dir)
