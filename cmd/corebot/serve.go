@@ -10,7 +10,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/resident"
 	"github.com/corebot/corebot/internal/sdnotify"
 )
 
@@ -69,6 +72,7 @@ the settings and .mcp.json again, as "corebot config reload" and "corebot mcp re
 			defer signal.Stop(hangups)
 			go a.ReloadOn(cmd.Context(), hangups)
 			growHeap(heapGrowth)
+			go leaveStart(cmd.Context(), log)
 			if term.IsTerminal(int(os.Stderr.Fd())) {
 				go sayLogin(cmd.Context(), a, cmd.ErrOrStderr())
 			}
@@ -105,6 +109,21 @@ const commandGrowth = 400
 func growHeap(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
+	}
+}
+
+// settled is how long after its start a daemon idles, if nobody writes to it.
+const settled = 2 * time.Second
+
+// leaveStart takes the code that only the start ran out of the memory of the daemon.
+func leaveStart(ctx context.Context, log zerolog.Logger) {
+	select {
+	case <-time.After(settled):
+	case <-ctx.Done():
+		return
+	}
+	if err := resident.Drop(); err != nil { // it needs more memory, and works
+		log.Debug().Err(err).Msg("the code of the start stays in memory")
 	}
 }
 

@@ -1,0 +1,61 @@
+package resident
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+var rssFile = regexp.MustCompile(`RssFile:\s*(\d+) kB`)
+
+// mapped is how many KiB of files this process has in its memory.
+func mapped(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := rssFile.FindSubmatch(status)
+	if found == nil {
+		t.Skip("this kernel does not say what of the memory is files")
+	}
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestWhatTheStartRanIsDroppedAndTheProgramRunsOn(t *testing.T) {
+	before := mapped(t)
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	for range 4 { // code runs while its pages go
+		busy.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = fmt.Sprintf("%x", sha256.Sum256([]byte(strconv.Itoa(i))))
+				}
+			}
+		})
+	}
+	least := before
+	for range 50 {
+		if err := Drop(); err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, mapped(t))
+	}
+	close(stop)
+	busy.Wait()
+	if least > before*3/4 {
+		t.Errorf("%d KiB of files were in memory, and %d after it", before, least)
+	}
+}
