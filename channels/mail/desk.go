@@ -113,9 +113,40 @@ func (c *Channel) file(ctx context.Context, text []byte) error {
 	})
 }
 
-// arrives is how long a copy of a mail that was taken may be on its way to the mailbox: a busy server can need more
-// than 8 s. Tests wait for less.
-var arrives = 15 * time.Second
+// arrives is how long a copy of a mail that was taken may be on its way to the mailbox at least. A busy server can need
+// more than 15 s. A server whose copies were later of late has more time, up to the most. Tests wait for less.
+var arrives = 30 * time.Second
+
+const (
+	mostArrives  = 5 * time.Minute
+	latelyCounts = 10 * time.Minute // how long a late copy counts
+	timesAsLate  = 3                // so much later than the latest copy of late another one can be
+)
+
+// lateness is how long a copy was on its way, and when it came.
+type lateness struct {
+	took time.Duration
+	at   time.Time
+}
+
+// noteLate remembers the latest copy of late.
+func (c *Channel) noteLate(took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if took >= c.late.took || time.Since(c.late.at) > latelyCounts {
+		c.late = lateness{took, time.Now()}
+	}
+}
+
+// waits is how long a copy may be on its way now.
+func (c *Channel) waits() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.late.at) > latelyCounts {
+		return arrives
+	}
+	return min(max(arrives, timesAsLate*c.late.took), mostArrives)
+}
 
 // lookAgain is when to search the mailbox anew meanwhile. A search can take long in a large mailbox, so the reception
 // says what has come in between.
@@ -131,7 +162,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	if c.isAbsent(id) {
 		return channels.Receipt{}, false, nil
 	}
-	var until time.Time
+	var first time.Time
 	for asked := false; ; {
 		shown := c.hasCome(id)
 		if !shown {
@@ -153,9 +184,9 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 				return channels.Receipt{}, false, err
 			}
 			_, asked = out.Quit(), true
-			until = c.lookedFor(id).Add(arrives)
+			first = c.lookedFor(id)
 		}
-		now := time.Now()
+		now, until := time.Now(), first.Add(c.waits())
 		if !now.Before(until) {
 			c.found(id)
 			return channels.Receipt{}, false, nil

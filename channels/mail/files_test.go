@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestTheBytesOfAttachmentsAreReadAndADamagedOneSaysSo(t *testing.T) {
@@ -40,5 +41,19 @@ aGVsb`, "\n", "\r\n")
 	}
 	if text, err := io.ReadAll(content); string(text) != "hello" || err != nil {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestHowLongAMailWasOnItsWay(t *testing.T) {
+	at := time.Date(2026, 11, 25, 15, 23, 11, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"Received: by b; 25 Nov 2026 15:23:11 +0000\nReceived: by a; 25 Nov 2026 16:22:49 +0100\n": 22 * time.Second,
+		"Received: by a with ESMTPA id\n\tx 25 Nov 2026 15:22:49 +0000\n":                          22 * time.Second,
+		"Received: by a; 25 Nov 2026 15:24:00 +0000\n":                                             0, // another clock
+		"Received: by a\n": 0, "Received: 99 Nov 2026 15:22:49 +0000\n": 0, "Subject: x\n": 0,
+	} {
+		if h, _ := split([]byte(text + "\n")); onItsWay(h, at) != want {
+			t.Errorf("%q: %v", text, onItsWay(h, at))
+		}
 	}
 }

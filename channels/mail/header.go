@@ -6,8 +6,10 @@ import (
 	"mime"
 	netmail "net/mail"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"golang.org/x/net/html/charset"
@@ -173,4 +175,29 @@ func people(value string) []*person {
 		return nil
 	}
 	return list
+}
+
+// receivedAt is the time of a field Received. Some servers leave out the semicolon before the time.
+var receivedAt = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}`)
+})
+
+// onItsWay is how long a mail was on its way, from the first server that took it, whose Received is the lowest, to the
+// mailbox. The clocks are those of the servers. It is 0 where nobody can tell.
+func onItsWay(h header, arrived time.Time) time.Duration {
+	for _, f := range slices.Backward(h) {
+		if f.name != "received" {
+			continue
+		}
+		all := receivedAt().FindAllString(f.value, -1)
+		if len(all) == 0 {
+			return 0
+		}
+		taken, err := time.Parse("2 Jan 2006 15:04:05 -0700", all[len(all)-1])
+		if err != nil {
+			return 0
+		}
+		return max(arrived.Sub(taken), 0)
+	}
+	return 0
 }

@@ -122,6 +122,7 @@ type Channel struct {
 	absent   map[string]struct{} // ids of mails that were tried, and that the server has surely not taken
 	come     map[string]struct{} // ids of own mails whose copy was received of late
 	looked   map[string]time.Time
+	late     lateness // of the latest copy of late
 	stuck    stuck
 }
 

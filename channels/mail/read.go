@@ -38,6 +38,7 @@ func (c *Channel) read(got fetched) (in channels.Incoming, is outcome) {
 	if from == c.own {
 		if c.ownsMail(id, h) {
 			c.noteCome(id)
+			c.noteLate(onItsWay(h, got.received))
 			return in, ownCopy
 		}
 		return in, c.leave("it says to be from Corebot itself", got)

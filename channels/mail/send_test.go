@@ -208,6 +208,37 @@ func TestALookThatEndsTooSoonForACopyLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
+// A server can be so busy that copies wait in its queue: a look that ends before that would have the mail sent again.
+func TestACopyOnALateServerHasMoreTime(t *testing.T) {
+	t.Parallel()
+	s, p := platform(t), newPorter()
+	c := open(t, settings(s))
+	run(t, c, p)
+	s.Awaited()
+	if _, err := send(t, c, answer("x")); err != nil {
+		t.Fatal(err)
+	}
+	filed := func(n int) func() bool {
+		return func() bool { is, _ := s.Count("Sent"); return is == n }
+	}
+	until(t, "the copy is filed", filed(1))
+	late := 2 * mail.Arrives()
+	at := time.Now().Truncate(time.Second)
+	taken := "from y by x with ESMTPA id\r\n\tz " + at.Add(-late).Format("2 Jan 2006 15:04:05 -0700")
+	raw := "Received: from x by z; " + at.Format(time.RFC1123Z) + "\r\nReceived: " + taken + "\r\n"
+	s.Deliver([]byte(raw+string(s.Sent()[0].Raw)), at)
+	until(t, "the late copy is filed", filed(2))
+	began := time.Now()
+	o := answer("y")
+	o.IdempotencyKey = "another"
+	if _, shown, err := c.Delivered(t.Context(), o); shown || err != nil {
+		t.Errorf("%v %v", shown, err)
+	}
+	if took := time.Since(began); took < 2*late {
+		t.Errorf("a mail that was never sent is looked for during %v only", took)
+	}
+}
+
 // The servers of IMAP and SMTP are often two. While the second is down, a mail that it has taken waits in its spool.
 func TestNoMailCountsAsMissingWhileTheServerThatSendsIsDown(t *testing.T) {
 	s := platform(t)

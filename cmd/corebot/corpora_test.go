@@ -42,19 +42,20 @@ var (
 )
 
 // TestBadInputThroughEveryDoor sends every item through every door of a running Corebot whose model does all that it is
-// told. The doors for people are the webhook's body, headers and query, the arguments of an admin's tools, the terminal
-// and the editing of dead letters. The doors for files are the settings, the file of MCP servers and pages of skills.
-// The doors of MCP are clients over HTTP and as hosts of programs, and the listing and results of a server. Nothing
-// crashes, and no door answers with a 5xx but 503. Nothing outside the workspace is read or changed, and nothing is
-// fetched from this machine. The model is shown nothing that is hidden or forged.
+// told. The doors for people are the webhook's body, headers and query, the arguments of an admin's tools, the
+// terminal, the editing of dead letters, and each chat network. The doors for files are the settings, the file of MCP
+// servers and pages of skills. The doors of MCP are clients over HTTP and as hosts of programs, and the listing and
+// results of a server. Nothing crashes, and no door answers with a 5xx but 503. Nothing outside the workspace is read
+// or changed, and nothing is fetched from this machine. The model is shown nothing that is hidden or forged.
 func TestBadInputThroughEveryDoor(t *testing.T) {
 	t.Parallel()
 	items := badItems(t, *corporaFile, corporaItems())
-	f, opened := openFort(t, items), 0
-	for _, door := range []struct {
+	f, opened := openFort(t, items, (*fort).openNetworks), 0
+	type door struct {
 		name string
 		send func()
-	}{
+	}
+	all := []door{
 		{"webhook body", f.each(f.asBody)},
 		{"webhook fields", f.each(f.asField)},
 		{"webhook headers", f.each(f.asHeader)},
@@ -70,7 +71,11 @@ func TestBadInputThroughEveryDoor(t *testing.T) {
 		{"MCP over HTTP", f.fromWebClients},
 		{"MCP over stdio", f.fromHosts},
 		{"MCP server", f.fromAServer},
-	} {
+	}
+	for _, name := range doors {
+		all = append(all, door{name, f.fromNetwork(name)})
+	}
+	for _, door := range all {
 		if !strings.Contains(door.name, *corporaDoor) {
 			continue
 		}
@@ -96,14 +101,16 @@ type fort struct {
 	load    *load.Client
 	fetched *atomic.Int64 // requests to a listener of this machine
 	control *control.Client
-	home2   string            // of settings that are only read
-	before  map[string]string // the operator's files
+	home2   string // of settings that are only read
+
+	networks map[string]*crier
+	before   map[string]string // the operator's files
 }
 
 // theSecret is in the operator's files and in what this machine answers.
 const theSecret = "SECRET-OF-THE-OPERATOR"
 
-func openFort(t *testing.T, items []string) *fort {
+func openFort(t *testing.T, items []string, furnished ...func(*fort)) *fort {
 	t.Helper()
 	f := &fort{items: items, fetched: new(atomic.Int64), http: &http.Client{
 		Timeout:   2 * patience,
@@ -133,6 +140,9 @@ func openFort(t *testing.T, items []string) *fort {
 		},
 	}
 	f.output("init", "--webhook")
+	for _, furnish := range furnished {
+		furnish(f)
+	}
 	furnish(t, f.home)
 	if err := os.WriteFile(filepath.Join(f.home, "secrets/key"), []byte(theSecret), 0o600); err != nil {
 		t.Fatal(err)
