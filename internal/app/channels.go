@@ -397,7 +397,9 @@ func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Acc
 		if x.kind.Network {
 			says, err := a.check(ctx, x)
 			if result.Says = says; err != nil {
-				result.OK, result.Error, result.Advice = false, err.Error(), corebot.HintOf(err)
+				// A channel does not know in its hints which of several accounts it serves.
+				hint := strings.ReplaceAll(corebot.HintOf(err), x.Kind+".ACCOUNT.", x.Kind+"."+x.Name+".")
+				result.OK, result.Error, result.Advice = false, err.Error(), hint
 			}
 		}
 		all = append(all, result)

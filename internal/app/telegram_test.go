@@ -168,3 +168,13 @@ func TestTheAgentsOfAHomeWithANetworkAreKnownWhileNothingRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheHintOfACheckNamesItsAccount(t *testing.T) {
+	s, c := telegramHome(t, "")
+	s.Revoke()
+	for _, checked := range app.CheckAccounts(t.Context(), c, nil) {
+		if checked.Kind == "telegram" && !strings.Contains(checked.Advice, "channels.telegram.main.token") {
+			t.Errorf("checked: %+v", checked)
+		}
+	}
+}

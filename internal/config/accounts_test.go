@@ -115,6 +115,8 @@ func TestAccountsAreExplainedKeyByKeyWithoutTheirSecrets(t *testing.T) {
 
 func TestAMistakeInAnAccountIsAnErrorThatNamesItAndAWayOut(t *testing.T) {
 	for text, want := range map[string]struct{ err, hint string }{
+		"heron: {main: {token: x}}": {`unknown key "channels.heron"`, "there is no such network; there are pigeon"},
+
 		"pigoen: {main: {token: x}}": {`unknown key "channels.pigoen"`, `did you mean "channels.pigeon"?`},
 
 		"pigeon: text": {`"channels.pigeon" has a section for each account`, `"channels.pigeon.main"`},
@@ -201,5 +203,13 @@ func TestTheSchemaKnowsTheAccountsOfNetworks(t *testing.T) {
 	}
 	if without, _ := json.Marshal(Schema()); strings.Contains(string(without), "pigeon") {
 		t.Error("a schema without networks has some")
+	}
+}
+
+func TestANetworkOutsideOfItsSectionIsSaidToBelongThere(t *testing.T) {
+	clean(t)
+	_, err := Load(homeWith(t, "corebot.yaml", "pigeon: {token: x}"), pigeons())
+	if want := "the settings of a network are under channels.pigeon.main"; corebot.HintOf(err) != want {
+		t.Errorf("%v\nhint %s", err, corebot.HintOf(err))
 	}
 }

@@ -181,12 +181,21 @@ func (s *settings) unknown(where, key string) error {
 			known = append(known, rest)
 		}
 	}
+	var networks []string
+	for _, n := range s.networks {
+		networks = append(networks, n.Kind)
+	}
 	if section == "channels." {
-		for _, n := range s.networks {
-			known = append(known, n.Kind)
-		}
+		known = append(known, networks...)
 	}
 	hint := meant(name, known, func(near string) string { return section + near })
+	switch {
+	case section == "" && slices.Contains(networks, name):
+		hint = fmt.Sprintf("the settings of a network are under channels.%s.main", name)
+	case section == "channels." && hint == whereAll && len(networks) > 0:
+		slices.Sort(networks)
+		hint = "there is no such network; there are " + strings.Join(networks, ", ")
+	}
 	return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), hint)
 }
 
