@@ -212,6 +212,9 @@ type Incoming struct {
 	Bot bool `json:",omitempty"`
 	Own bool `json:",omitempty"`
 
+	// Aside says that a person did something that is no prompt, such as to react to a message: it is context at most.
+	Aside bool `json:",omitempty"`
+
 	// Hourly bounds how many messages of the sender are answered; nil: there is no bound. By is whom it counts; empty:
 	// SenderID, or else Chat.
 	Hourly *Hourly `json:"-"`

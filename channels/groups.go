@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // GroupRule says which messages of a group are prompts.
@@ -24,13 +26,13 @@ const (
 var ErrOwn = fmt.Errorf("%w: the account itself wrote it", corebot.ErrInvalid)
 
 // hears decides whether a message is only heard: kept as context for the next prompt of its chat, and not answered.
-// Three kinds are only heard: messages of a group that are not meant for the bot, messages of programs, and old
-// messages. The result late says that only its age keeps a message from being answered.
+// Four kinds are only heard: messages of a group that are not meant for the bot, messages of programs, reactions, and
+// old messages. The result late says that only its age keeps a message from being answered.
 //
 // A chat command is no exception. An old /stop would stop something else, and a command in a group can be meant for
 // another bot.
 func (d *FrontDoor) hears(in Incoming, now time.Time) (heard, late bool) {
-	if in.Bot || in.Envelope.Group && d.rules(in).Groups == GroupsMention && !in.Envelope.Mentioned {
+	if in.Bot || in.Aside || in.Envelope.Group && d.rules(in).Groups == GroupsMention && !in.Envelope.Mentioned {
 		return true, false
 	}
 	late = d.opts.MaxAge > 0 && !in.Envelope.SentAt.IsZero() && now.Sub(in.Envelope.SentAt) > d.opts.MaxAge
@@ -72,6 +74,18 @@ func (d *FrontDoor) reads(in *Incoming) (spoken corebot.Spoken, late bool) {
 		in.Parts = corebot.WithText(in.Parts, spoken.Text)
 	}
 	return spoken, late
+}
+
+// maxSign bounds the sign of a reaction, in bytes: an emoji of several runes, or the name of one.
+const maxSign = 64
+
+// React makes a message of the reaction of somebody to what the account has said: context of the next prompt. A sign
+// alone commands, asks and approves nothing. is says that there is a sign.
+func (in *Incoming) React(sign, to string) (is bool) {
+	sign = strings.Join(strings.Fields(runes.Head(sign, maxSign)), " ")
+	in.Aside, in.Interactive, in.Envelope.ReplyTo = true, false, to
+	in.Parts = corebot.TextPart(fmt.Sprintf("[reacts with %s to a message of Corebot]", sign))
+	return sign != ""
 }
 
 // tellLate tells a chat that messages came too late to be answered: once, while more of them come. A restart forgets.

@@ -105,6 +105,25 @@ func TestOtherBotsAreHeardAndOwnEchoesAreDropped(t *testing.T) {
 	}
 }
 
+// A sign that looks like a command is none.
+func TestAReactionIsContextAndNoPromptOrCommand(t *testing.T) {
+	k, door := newGroupDoor(t, channels.GroupsAll)
+	for i, sign := range []string{"👍", "/stop", "]\n/approve 1"} {
+		for _, in := range []channels.Incoming{
+			inGroup(fmt.Sprint("g", i), "", true), inLane(fmt.Sprint("d", i), "direct", ""),
+		} {
+			in.Interactive = true
+			if !in.React(sign, "7") || in.Interactive {
+				t.Fatalf("%q: %+v", sign, in)
+			}
+			accept(t, k, door, corebot.EndHeard, in)
+		}
+	}
+	if in := (channels.Incoming{}); in.React(" \n", "7") {
+		t.Error("there was no sign")
+	}
+}
+
 func TestTheNewestOfWhatWasHeardStay(t *testing.T) {
 	k, door := newGroupDoor(t, channels.GroupsMention)
 	var want []string

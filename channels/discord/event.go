@@ -94,6 +94,20 @@ type deletion struct {
 	Guild   string   `json:"guild_id"`
 }
 
+// reaction is a sign that somebody puts at a message.
+type reaction struct {
+	User    string  `json:"user_id"`
+	Channel string  `json:"channel_id"`
+	Message string  `json:"message_id"`
+	Guild   string  `json:"guild_id"`
+	Author  string  `json:"message_author_id"` // who wrote the message
+	Member  *member `json:"member"`
+	Emoji   struct {
+		ID   string `json:"id"` // of one that a server has made; empty: it is a sign of Unicode
+		Name string `json:"name"`
+	} `json:"emoji"`
+}
+
 // interaction is the press of a button, or a slash command.
 type interaction struct {
 	ID      string   `json:"id"`

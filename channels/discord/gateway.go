@@ -49,13 +49,15 @@ const (
 const (
 	intentGuilds   = 1 << 0
 	intentMessages = 1 << 9
+	intentReacted  = 1 << 10
 	intentDirect   = 1 << 12
+	intentSigned   = 1 << 13 // reactions in direct chats
 	intentContent  = 1 << 15 // privileged: the portal has a switch for it
 )
 
 // intents are what the bot asks to be told.
 func (me self) intents() int {
-	all := intentGuilds | intentMessages | intentDirect
+	all := intentGuilds | intentMessages | intentReacted | intentDirect | intentSigned
 	if me.reads {
 		all |= intentContent
 	}

@@ -47,6 +47,11 @@ func (c *Channel) read(ctx context.Context, me self, e payload, next *position) 
 		if d, err = decoded[deletion](e); err == nil {
 			return c.deleted(ctx, d)
 		}
+	case "MESSAGE_REACTION_ADD":
+		var r reaction
+		if r, err = decoded[reaction](e); err == nil {
+			in, err = c.reacted(ctx, me, r)
+		}
 	case "INTERACTION_CREATE":
 		var i interaction
 		if i, err = decoded[interaction](e); err == nil {
@@ -92,6 +97,35 @@ func (c *Channel) message(ctx context.Context, me self, m message, next *positio
 	in.Envelope.SentAt = madeAt(m.ID)
 	note(c, &c.authors, m.ID, author{in.SenderID, in.SenderName})
 	return c.content(me, m, in), nil
+}
+
+// reacted is a sign at a message of the bot; nil: it is at one of somebody else, or of a program.
+func (c *Channel) reacted(ctx context.Context, me self, r reaction) (*said, error) {
+	if !isID(r.User) || !isID(r.Channel) || !isID(r.Message) || r.Guild != "" && !isID(r.Guild) || r.User == me.id ||
+		r.Author != me.id || !c.inGuild(r.Guild) {
+		return nil, nil
+	}
+	at, err := c.placeOf(ctx, r.Guild, r.Channel)
+	if err != nil || !c.listens(r.Guild, r.Channel, at) {
+		return nil, err
+	}
+	sign, name := r.Emoji.Name, shortName(r.User)
+	if isID(r.Emoji.ID) {
+		sign = ":" + sign + ":"
+	}
+	if m := r.Member; m != nil && m.User != nil {
+		if m.User.Bot {
+			return nil, nil
+		}
+		name = nameOf(m.User, m)
+	}
+	in := said{Incoming: channels.Incoming{Chat: at.chat, Thread: at.thread, SenderID: r.User, SenderName: name}}
+	in.ID = runes.Head("react/"+r.Message+"/"+r.User+"/"+sign, maxName)
+	in.Envelope.Group = r.Guild != ""
+	if !in.React(sign, r.Message) {
+		return nil, nil
+	}
+	return &in, nil
 }
 
 // place says where a message stands and who wrote it; nil: the bot does not listen there.

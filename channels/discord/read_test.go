@@ -3,6 +3,7 @@ package discord
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,39 @@ func TestAnEventBecomesTheMessageThatItsSenderMeans(t *testing.T) {
 				t.Errorf("it is read as\n%+v and not\n%+v", all, *c.want)
 			}
 		})
+	}
+}
+
+func TestAReactionToTheBotIsContextAndAnyOtherSaysNothingToIt(t *testing.T) {
+	at := func(author, more string) string {
+		return `{"user_id":"7","channel_id":"66","message_id":"5","guild_id":"9","message_author_id":"` + author + `",
+			"member":{"user":{"id":"7","username":"ann"},"nick":"Ann"},` + more + `}`
+	}
+	const thumb = `"emoji":{"id":null,"name":"👍"}`
+	c := testChannel(t)
+	all := readAll(t, c, "MESSAGE_REACTION_ADD", at("1", thumb))
+	want := channels.Incoming{
+		ID: "react/5/7/👍", Chat: "6", Thread: "66", SenderID: "7", SenderName: "Ann", Aside: true,
+		Parts:    corebot.TextPart("[reacts with 👍 to a message of Corebot]"),
+		Envelope: corebot.Envelope{Group: true, ReplyTo: "5"},
+	}
+	if len(all) != 1 || !reflect.DeepEqual(all[0].Incoming, want) {
+		t.Errorf("it is read as %+v", all)
+	}
+	own := readAll(t, c, "MESSAGE_REACTION_ADD", at("1", `"emoji":{"id":"123","name":"ok"}`))
+	if len(own) != 1 || !strings.Contains(own[0].Text(), " :ok: ") {
+		t.Errorf("a sign of the server is read as %+v", own)
+	}
+	for name, data := range map[string]string{
+		"to another":   at("8", thumb),
+		"without sign": at("1", `"emoji":{"id":null,"name":null}`),
+		"by a program": strings.Replace(at("1", thumb), `"username"`, `"bot":true,"username"`, 1),
+		"by the bot":   strings.Replace(at("1", thumb), `"user_id":"7"`, `"user_id":"1"`, 1),
+		"odd":          `{"user_id":7,"emoji":"x"}`,
+	} {
+		if all := readAll(t, c, "MESSAGE_REACTION_ADD", data); len(all) != 0 {
+			t.Errorf("%s: it is read as %+v", name, all)
+		}
 	}
 }
 

@@ -275,6 +275,26 @@ func TestAPositionThatCannotBeReadIsSaid(t *testing.T) {
 }
 
 // TestADuplicateIsOneMessage: the platform can send an event again under another sequence.
+// The gateway tells of reactions only a bot that has asked for them, in servers and in direct chats.
+func TestReactionsToTheBotComeInWhereverTheyAre(t *testing.T) {
+	s, d := platform(t), &channeltest.Door{}
+	begun(t, s, d)
+	direct := discordtest.DirectOf(discordtest.Ann)
+	say(s, "hello")
+	until(t, "the message is stored", func() bool { return len(d.Got()) == 1 })
+	own := discordtest.User{ID: discordtest.BotID, Name: "corebot", Bot: true}
+	for _, at := range []string{direct, discordtest.Room} {
+		answer := s.Say(discordtest.Said{Channel: at, From: own, Text: "an answer"})
+		s.React(discordtest.Ann, at, answer, "👍")
+	}
+	until(t, "both are stored", func() bool { return len(d.Got()) == 3 })
+	for _, in := range d.Got()[1:] {
+		if !in.Aside || in.SenderID != discordtest.Ann.ID || !strings.Contains(in.Text(), "👍") {
+			t.Errorf("it came in as %+v", in)
+		}
+	}
+}
+
 func TestADuplicateIsOneMessage(t *testing.T) {
 	s, d := platform(t), &channeltest.Door{}
 	begun(t, s, d)

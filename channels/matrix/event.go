@@ -12,6 +12,7 @@ const (
 	typeEncrypted = "m.room.encrypted"
 	typeRedaction = "m.room.redaction"
 	typeSticker   = "m.sticker"
+	typeReaction  = "m.reaction"
 	typeMember    = "m.room.member"
 	typeTombstone = "m.room.tombstone"
 )
@@ -81,6 +82,7 @@ func (e event) member() (of string, m member) {
 type relation struct {
 	Type      string `json:"rel_type"`
 	Event     string `json:"event_id"`
+	Key       string `json:"key"` // of a reaction: the sign
 	Fallback  bool   `json:"is_falling_back"`
 	InReplyTo *struct {
 		Event string `json:"event_id"`
@@ -90,6 +92,7 @@ type relation struct {
 const (
 	relThread  = "m.thread"
 	relReplace = "m.replace"
+	relReact   = "m.annotation"
 )
 
 // thread is the root of the thread that an event stands in; empty: none.

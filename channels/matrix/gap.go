@@ -31,6 +31,7 @@ func (c *Channel) page(ctx context.Context, room, direction, from, to string) (p
 			typeEncryption,
 			typeRedaction,
 			typeSticker,
+			typeReaction,
 			typeMember,
 			typeTombstone,
 		},

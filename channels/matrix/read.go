@@ -100,6 +100,8 @@ func (r *reading) read(ctx context.Context) (means bool, err error) {
 		return false, nil
 	case e.Type == typeRedaction:
 		return r.redaction(), nil
+	case e.Type == typeReaction:
+		return r.reaction(ctx)
 	case e.Type != typeEncrypted && e.Type != typeMessage && e.Type != typeSticker:
 		return false, nil
 	}
@@ -129,6 +131,22 @@ func (r *reading) redaction() bool {
 	r.in.DeleteOf = of
 	r.in.Thread, _ = known(r.c, &r.c.rooms.threads, of) // the homeserver has forgotten the content
 	return true
+}
+
+// reaction is a sign that somebody puts at an event. One at a message of the account is context.
+func (r *reading) reaction(ctx context.Context) (means bool, err error) {
+	of := r.content.Relates.Event
+	if r.content.Relates.Type != relReact || !isEvent(of) || !r.in.React(r.content.Relates.Key, of) {
+		return false, nil
+	}
+	if means, err = r.c.isOwn(ctx, r.me, r.in.Chat, of); err != nil || !means {
+		return false, err
+	}
+	if r.in.Thread, err = r.c.threadOf(ctx, r.in.Chat, of); err != nil {
+		return false, err
+	}
+	r.in.Envelope.Group, err = r.c.isGroup(ctx, r.in.Chat)
+	return err == nil, err
 }
 
 // edit is a message that takes the place of another. It stands in the thread of that one, which it does not name.

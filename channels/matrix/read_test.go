@@ -49,12 +49,14 @@ func inThread(root string) map[string]any {
 type meant struct {
 	text, thread, replyTo, editOf, deleteOf string
 	group, mentioned, bot, unreadable       bool
+	aside                                   bool
 }
 
 func meaning(in channels.Incoming) meant {
 	return meant{
 		text: in.Text(), thread: in.Thread, replyTo: in.Envelope.ReplyTo, editOf: in.EditOf, deleteOf: in.DeleteOf,
 		group: in.Envelope.Group, mentioned: in.Envelope.Mentioned, bot: in.Bot, unreadable: in.Tell != "",
+		aside: in.Aside && !in.Interactive,
 	}
 }
 
@@ -181,6 +183,10 @@ func TestAnEventBecomesTheMessageThatItsSenderMeans(t *testing.T) {
 			matrixtest.Said{Type: "m.room.redaction", More: map[string]any{"redacts": "$in-thread"}},
 			meant{deleteOf: "$in-thread", thread: "$root"},
 		},
+		"a reaction to the bot": {
+			matrixtest.Said{Type: "m.reaction", Content: reacts("$own", "👍")},
+			meant{text: "[reacts with 👍 to a message of Corebot]", replyTo: "$own", group: true, aside: true},
+		},
 		"a redaction, newer rooms": {
 			matrixtest.Said{Type: "m.room.redaction", Content: map[string]any{"redacts": "$other"}},
 			meant{deleteOf: "$other"},
@@ -217,6 +223,25 @@ func TestAnEventBecomesTheMessageThatItsSenderMeans(t *testing.T) {
 				t.Errorf("it came in as %+v", in)
 			}
 		})
+	}
+}
+
+func reacts(to, sign string) map[string]any {
+	return map[string]any{"m.relates_to": map[string]any{"rel_type": "m.annotation", "event_id": to, "key": sign}}
+}
+
+func TestAReactionToSomebodyElseSaysNothingToTheBot(t *testing.T) {
+	s, d := platform(t), &channeltest.Door{}
+	s.Room(group, matrixtest.Ann, "@bob:test")
+	other := s.Say(matrixtest.Said{Room: group, From: "@bob:test", Text: "before"})
+	begun(t, s, d)
+	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts(other, "👍")})
+	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts("$none", "👍")})
+	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts(other, " ")})
+	s.Say(matrixtest.Said{Room: group, Text: "the end"})
+	until(t, "the end is stored", func() bool { return slices.Contains(d.Texts(), "the end") })
+	if got := d.Got(); len(got) != 1 {
+		t.Errorf("they came in as %+v", got)
 	}
 }
 

@@ -47,7 +47,8 @@ const (
 // filter asks for events that mean something, and for the names of those who speak.
 func filter(timeline int) string {
 	types := []string{
-		typeMessage, typeEncrypted, typeEncryption, typeRedaction, typeSticker, typeMember, typeTombstone,
+		typeMessage, typeEncrypted, typeEncryption, typeRedaction, typeSticker, typeReaction, typeMember,
+		typeTombstone,
 	}
 	none := map[string]any{"not_types": []string{"*"}}
 	text, _ := json.Marshal(map[string]any{ // texts and numbers: cannot fail

@@ -16,6 +16,6 @@
 //   - The token stands in no error and in no line of the log.
 //
 // Limits: Telegram knows no idempotency key. A send whose answer is lost may have been shown: it is counted as
-// ambiguous. Deletions and reactions of people are not told to bots. Telegram keeps updates for 24 hours. A bot
-// gets files of up to 20 MB, and sends files of up to 50 MB.
+// ambiguous. Deletions are not told to bots, and reactions not fully: see decision 159. Telegram keeps updates for 24
+// hours. A bot gets files of up to 20 MB, and sends files of up to 50 MB.
 package telegram

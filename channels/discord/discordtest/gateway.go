@@ -31,7 +31,9 @@ type conn struct {
 const (
 	intentGuilds   = 1 << 0
 	intentMessages = 1 << 9
+	intentReacted  = 1 << 10
 	intentDirect   = 1 << 12
+	intentSigned   = 1 << 13
 	intentContent  = 1 << 15
 	intentsAll     = 1<<26 - 1
 	mostOut        = 100_000
@@ -247,6 +249,12 @@ func (s *Server) dispatch(kind string, guild string, data map[string]any) {
 		need := intentDirect
 		if guild != "" {
 			need = intentMessages
+		}
+		switch reacts := strings.HasPrefix(kind, "MESSAGE_REACTION_"); {
+		case reacts && guild != "":
+			need = intentReacted
+		case reacts:
+			need = intentSigned
 		}
 		if strings.HasPrefix(kind, "THREAD_") || strings.HasPrefix(kind, "CHANNEL_") {
 			need = intentGuilds

@@ -138,6 +138,26 @@ func (s *Server) Delete(channel string, ids ...string) {
 	s.drop(s.channels[channel], ids...)
 }
 
+// React has somebody put a sign at a message.
+func (s *Server) React(from User, channel, message, sign string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[channel]
+	r := map[string]any{
+		"user_id": from.ID, "channel_id": c.id, "message_id": message, "burst": false, "type": 0,
+		"emoji": map[string]any{"id": nil, "name": sign},
+	}
+	if m := c.find(message); m != nil {
+		r["message_author_id"] = m["author"].(map[string]any)["id"]
+	}
+	if c.guild != "" {
+		m := from.member()
+		m["user"] = from.object()
+		r["guild_id"], r["member"] = c.guild, m
+	}
+	s.dispatch("MESSAGE_REACTION_ADD", c.guild, r)
+}
+
 // Press has somebody press a button of a message of the bot. With a forged client the command can be any.
 func (s *Server) Press(from User, channel, message, command string) (id string) {
 	return s.interact(from, channel, message, 3, map[string]any{"custom_id": command, "component_type": 2})
