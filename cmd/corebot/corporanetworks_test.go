@@ -92,7 +92,11 @@ func everyChat(p networkPlatform) func() []string {
 func (f *fort) fromNetwork(name string) func() {
 	return func() {
 		b := f.networks[name]
-		b.siege = &siege{service: f.service, url: "http://" + f.metrics}
+		log, err := os.ReadFile(f.log) // an earlier door has started the daemon anew
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		b.siege = &siege{service: f.service, url: "http://" + addressOf(log, "observability")}
 		b.await(name+" receives", func() bool {
 			n, err := b.rows("FROM channel_cursors WHERE channel = ?", b.kind)
 			if p, is := b.platform.(*ircPlatform); is && !p.Joined(corporaRoom) {
