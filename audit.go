@@ -68,7 +68,8 @@ type AuditFilter struct {
 	Chat         string // the id of a chat, of any account and thread
 	Key          Key    // one chat exactly
 	Sender       string
-	Tool         string
+	Tool         string // or the name of a change, such as facts.forget
+	Change       string // another name of the change; it counts beside a tool only
 	Outcome      AuditOutcome
 	Decisions    bool // also decisions before a call, which have no outcome yet
 	Limit        int  // at most so many, the newest; 0: 100

@@ -35,7 +35,7 @@ var (
 		FROM audit_events
 		WHERE id < ? AND at >= ? AND at < ? AND ? IN ('', channel) AND ? IN ('', chat) AND ? IN ('', agent)
 		AND (? = '' OR account = ? AND thread = ?)
-		AND ? IN ('', sender) AND ? IN ('', tool) AND ? IN ('', outcome)
+		AND ? IN ('', sender) AND (? IN ('', tool, event) OR ? = event) AND ? IN ('', outcome)
 		AND (? = 1 OR event <> 'tool.decision')
 		ORDER BY id DESC LIMIT ? + 0`}
 )
@@ -75,7 +75,7 @@ func (a *Audit) list(ctx context.Context, f corebot.AuditFilter, place int64,
 		return err
 	}, place, f.Since, until, cmp.Or(f.Key.Channel, f.Channel), cmp.Or(f.Key.Chat, f.Chat),
 		cmp.Or(f.Key.Agent, f.Agent), f.Key.Agent,
-		f.Key.Account, f.Key.Thread, f.Sender, f.Tool, string(f.Outcome), f.Decisions, limit)
+		f.Key.Account, f.Key.Thread, f.Sender, f.Tool, f.Change, string(f.Outcome), f.Decisions, limit)
 	return out, err
 }
 

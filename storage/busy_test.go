@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,42 @@ func TestUseIsAddedUpByDayChatAndModel(t *testing.T) {
 		found[0].Use != (corebot.Use{Turns: 1, InputTokens: 2, Cost: 2}) {
 		t.Errorf("of one day it is %+v: %v", found, err)
 	}
+	for _, limit := range []int{1, 2, 10} {
+		all, moreOfAll, err := books.SumsByAll(t.Context(), "2026-11-01", "2026-11-30", limit)
+		must(t, err)
+		anyMore := false
+		for _, by := range []string{"day", "chat", "model"} {
+			found, more, err := books.Sums(t.Context(), by, "2026-11-01", "2026-11-30", limit)
+			must(t, err)
+			if anyMore = anyMore || more; !slices.Equal(all[by], found) {
+				t.Errorf("%d by %s are %+v in one reading, alone %+v", limit, by, all[by], found)
+			}
+		}
+		if moreOfAll != anyMore {
+			t.Errorf("of %d there are more in one reading: %v, alone: %v", limit, moreOfAll, anyMore)
+		}
+	}
 	if _, _, err := books.Sums(t.Context(), "sender", "", "9", 1); err == nil {
 		t.Error("a name that is none is added up")
+	}
+}
+
+// The page of the costs adds usage up by day, chat and model. It reads each row once for that, and no row three times.
+func TestUsageIsReadOnceForAllSums(t *testing.T) {
+	const rows = 2_000
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	sideQuery(t, dir, `INSERT INTO usage_days (day, agent, key, channel, account, sender, model, turns, input,
+		output, cache_read, cache_write, cost, unpriced, estimated)
+		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		SELECT '2026-11-24', 'main', 'chat ' || i, 'test', '', '', 'm', 1, 1, 1, 0, 0, i, 0, 0 FROM n`, rows)
+	before := readerSteps(db)
+	sums, more, err := NewBooks(db).SumsByAll(t.Context(), "", "9", 10)
+	must(t, err)
+	if steps := readerSteps(db) - before; steps > 20*rows || steps < rows {
+		t.Errorf("the sums of %d rows take %d steps", rows, steps)
+	}
+	if !more || len(sums["chat"]) != 10 || sums["chat"][0].Cost != rows || sums["model"][0].Turns != rows {
+		t.Errorf("the sums are %+v, and more: %v", sums, more)
 	}
 }

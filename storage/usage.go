@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -199,6 +200,66 @@ func (b *Books) Sums(ctx context.Context, by, from, to string,
 		out = out[:limit]
 	}
 	return out, more, err
+}
+
+// maxSumNames bounds what is kept in memory while usage is added up: it is a tenth of a gigabyte at most.
+const maxSumNames = 100_000
+
+var useRows = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key, model
+	FROM usage_days WHERE day BETWEEN ? AND ?`}
+
+// SumsByAll gives what [Books.Sums] gives by day, chat and model, and reads each row once. Behind 100,000 names of
+// one kind, what is left has one name, "others".
+func (b *Books) SumsByAll(ctx context.Context, from, to string,
+	limit int,
+) (by map[string][]corebot.UsageSum, more bool, err error) {
+	kinds := [...]string{"day", "chat", "model"}
+	var sums [len(kinds)]map[string]*corebot.Use
+	for i := range sums {
+		sums[i] = map[string]*corebot.Use{}
+	}
+	err = b.db.reader.each(ctx, useRows, func(s scanner) error {
+		var u corebot.Use
+		var names [len(kinds)]string
+		if err := s.Scan(append(useColumns(&u), &names[0], &names[1], &names[2])...); err != nil {
+			return err
+		}
+		for i, name := range names {
+			sum := sums[i][name]
+			if sum == nil && len(sums[i]) >= maxSumNames {
+				name, more = "others", true
+				sum = sums[i][name]
+			}
+			if sum == nil {
+				sum = new(corebot.Use)
+				sums[i][name] = sum
+			}
+			*sum = sum.Add(u)
+		}
+		return ctx.Err()
+	}, from, to)
+	by = map[string][]corebot.UsageSum{}
+	for i, kind := range kinds {
+		rows := make([]corebot.UsageSum, 0, len(sums[i]))
+		for name, u := range sums[i] {
+			rows = append(rows, corebot.UsageSum{Name: name, Use: *u})
+		}
+		slices.SortFunc(rows, largestFirst)
+		if kind == "day" {
+			slices.SortFunc(rows, func(a, b corebot.UsageSum) int { return strings.Compare(b.Name, a.Name) })
+		}
+		if len(rows) > limit {
+			rows, more = slices.Clip(rows[:limit]), true
+		}
+		by[kind] = rows
+	}
+	return by, more, err
+}
+
+// largestFirst is the order of largestUse.
+func largestFirst(a, b corebot.UsageSum) int {
+	return cmp.Or(cmp.Compare(b.Cost, a.Cost),
+		cmp.Compare(b.InputTokens+b.OutputTokens, a.InputTokens+a.OutputTokens), strings.Compare(a.Name, b.Name))
 }
 
 // sessionMessages bounds how many messages of a session are added up.

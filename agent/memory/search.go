@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/terms"
 )
 
@@ -59,6 +62,22 @@ func (s *Store) Search(ctx context.Context, k corebot.Key, q terms.Query, pages 
 		found = append(found, Line{at.Page, at.Line + 1, texts[at.Page].Lines[at.Line], notes[at.Page][at.Line]})
 	}
 	return found, how, nil
+}
+
+// manyChats is how many directories of chats are looked at together.
+const manyChats = 100_000
+
+// Written says of which conversations and accounts there can be a page: it reads the names of their directories once,
+// instead of looking for each page.
+func (s *Store) Written() (can func(k corebot.Key) bool, err error) {
+	names, more, _, err := rootfs.NewDirs(s.root, rootfs.ChatsDir, manyChats).Names()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for pages of memory: %w", err)
+	}
+	return func(k corebot.Key) bool {
+		_, there := slices.BinarySearch(names, path.Base(rootfs.ChatDir(k)))
+		return there || more > 0
+	}, nil
 }
 
 func byWords(q terms.Query, pages []corebot.MemoryLines) (found []corebot.LineAt) {

@@ -44,6 +44,40 @@ func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
 	}
 }
 
+// A search of many conversations skips those that have no directory, and none that has a page.
+func TestTheDirectoriesOfConversationsSayWhereAPageCanBe(t *testing.T) {
+	root, err := rootfs.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	pages, err := memory.New(root, memory.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := corebot.Key{Agent: "main", Channel: "test", Account: "x", Chat: "a"}
+	upper, long, never := a, a, a
+	upper.Chat, long.Chat, never.Chat = "Ä/..%Z", strings.Repeat("long", 100), "never"
+	known := func(k corebot.Key) bool {
+		can, err := pages.Written()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return can(k)
+	}
+	if known(a) {
+		t.Error("without a directory there is a page")
+	}
+	for _, k := range []corebot.Key{a, upper, long, a.InChannel()} {
+		if err := pages.Append(memory.Of(k), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if !known(k) || known(never) {
+			t.Errorf("the page of %s is known: %v, one that was never written: %v", k, known(k), known(never))
+		}
+	}
+}
+
 // BenchmarkSearch is a search of one page of the largest size: why memory has no index.
 func BenchmarkSearch(b *testing.B) {
 	root, err := rootfs.New(b.TempDir())

@@ -19,7 +19,8 @@ type auditFilter struct {
 
 func (f *auditFilter) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Tool, "tool", "", "of this tool only")
+	flags.StringVar(&f.Tool, "tool", "",
+		"of this tool or this change only, such as fs.read, facts.forget or 'tokens add'")
 	flags.StringVar(&f.Agent, "agent", "", "of this agent's chats only")
 	flags.StringVar(&f.Channel, "channel", "", "of this channel only")
 	flags.StringVar(&f.Chat, "chat", "", chatFlagHelp)

@@ -119,6 +119,19 @@ func (h home) Memory(ctx context.Context, k corebot.Key) (page operate.MemoryPag
 	return page, err
 }
 
+// Remembering implements [operate.Memories].
+func (h home) Remembering(_ context.Context, agent string) (can func(corebot.Key) bool, err error) {
+	can = func(corebot.Key) bool { return false }
+	err = h.remembering(agent, func(s *memory.Store) error {
+		can, err = s.Written()
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return can, err
+}
+
 // TrustMemory implements [operate.Memories].
 func (h home) TrustMemory(ctx context.Context, k corebot.Key, fingerprint string, by corebot.Principal) error {
 	return h.remembering(k.Agent, func(s *memory.Store) error { return trustMemory(ctx, s, k, fingerprint, by) })
@@ -260,6 +273,15 @@ func (r running) Memory(ctx context.Context, k corebot.Key) (operate.MemoryPage,
 		return operate.MemoryPage{}, err
 	}
 	return pageOfMemory(ctx, u.notes.memory, k)
+}
+
+// Remembering implements [operate.Memories].
+func (r running) Remembering(_ context.Context, agent string) (func(corebot.Key) bool, error) {
+	u, err := r.agents.named(agent)
+	if err != nil {
+		return nil, err
+	}
+	return u.notes.memory.Written()
 }
 
 // TrustMemory implements [operate.Memories].

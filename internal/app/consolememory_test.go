@@ -127,6 +127,15 @@ func TestTheConsoleShowsFactsAndForgetsThem(t *testing.T) {
 	if _, text := b.get("/audit"); strings.Count(text, "facts.forget <") != 2 || !strings.Contains(text, "console") {
 		t.Errorf("the audit trail is %s", text)
 	}
+	for _, name := range []string{"facts.forget", "facts forget", "corebot facts forget"} { // as an operator knows it
+		_, text := b.get("/audit?" + url.Values{"tool": {name}}.Encode())
+		if strings.Count(text, "facts.forget <") != 2 {
+			t.Errorf("%q finds %s", name, text)
+		}
+	}
+	if _, text := b.get("/audit?tool=facts"); strings.Contains(text, "facts.forget <") {
+		t.Errorf("a beginning of a name finds %s", text)
+	}
 }
 
 func TestFactsHavePages(t *testing.T) {
@@ -159,5 +168,27 @@ func TestFactsHavePages(t *testing.T) {
 	}
 	if _, text := b.post("/memory/facts/forget", form); !strings.Contains(text, "No older fact is left.") {
 		t.Errorf("a page whose facts are gone is %s", text)
+	}
+}
+
+// A page of the longest facts that there can be is small, also if HTML spells each of their characters with five.
+func TestAPageOfTheLongestFactsIsSmall(t *testing.T) {
+	t.Parallel()
+	for letter, most := range map[string]int{"x": 80_000, `"`: 160_000} {
+		a := daemon(t, t.TempDir())
+		long := strings.Repeat(letter, corebot.MaxFactField)
+		var all []corebot.Fact
+		for n := range 50 {
+			all = append(all, corebot.Fact{
+				Key:   corebot.Key{Agent: "main", Channel: "test", Account: "x", Chat: strings.Repeat(letter, 100)},
+				Scope: corebot.FactsOfChat, Subject: long, Relation: long, Object: fmt.Sprint(n) + long[2:],
+				Taint: strings.Repeat(letter, 2000), Sender: corebot.Principal{Channel: "test", ID: long},
+			})
+		}
+		learns(t, storage.NewFacts(a.Store), all...)
+		_, text := loggedIn(t, a).get("/memory?agent=main")
+		if shown := strings.Count(text, `name="fact"`); shown != 50 || len(text) > most {
+			t.Errorf("a page of %d facts of %s has %d bytes", shown, letter, len(text))
+		}
 	}
 }

@@ -41,13 +41,11 @@ func (c *Console) cost(v *visit) error {
 		To:    cmp.Or(v.r.FormValue("to"), now.Format(time.DateOnly)),
 		Today: status.UsageToday,
 	}
-	for by, rows := range map[string]*[]costRow{"day": &d.Days, "chat": &d.Chats, "model": &d.Models} {
-		sums, err := s.SumUsage(v.ctx(), operate.UsageSumQuery{By: by, From: d.From, To: d.To})
-		if err != nil {
-			return err
-		}
-		*rows, d.Cut = costOf(sums.Rows), d.Cut || sums.Cut
+	sums, err := s.SumUsageByAll(v.ctx(), d.From, d.To)
+	if err != nil {
+		return err
 	}
+	d.Days, d.Chats, d.Models, d.Cut = costOf(sums.Days), costOf(sums.Chats), costOf(sums.Models), sums.Cut
 	return v.show(page{Name: "cost", Title: "Cost", Data: d})
 }
 

@@ -375,7 +375,7 @@ type auditQuery struct {
 	Channel string               `query:"channel"`
 	Chat    string               `query:"chatId" doc:"the id of a chat, of any account and thread"`
 	Sender  string               `query:"senderId"`
-	Tool    string               `query:"tool"`
+	Tool    string               `query:"tool" doc:"a tool, or a change such as facts.forget"`
 	Outcome corebot.AuditOutcome `query:"outcome"`
 	part
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -110,8 +111,34 @@ func (s *Service) NewAuditKey(ctx context.Context, _ struct{}) (AuditKey, error)
 	return AuditKey{id}, err
 }
 
+// auditNames are what the trail calls the things that commands change.
+var auditNames = map[string]string{
+	"admin": "role", "approvals": "approval", "chats": "chat", "deferred": "parked", "dlq": "dead_letter",
+	"deadletters": "dead_letter", "jobs": "job", "pair": "pairing", "tasks": "task", "tokens": "token", "waits": "wait",
+	"mode": "queue_mode",
+}
+
+// named finds the names in the trail of what somebody looks for: of a tool, of an event, or of a command, such as
+// "tokens add" for token.add.
+func named(f corebot.AuditFilter) corebot.AuditFilter {
+	words := strings.FieldsFunc(f.Tool, func(r rune) bool { return r == ' ' || r == '.' })
+	if len(words) > 0 && words[0] == "corebot" {
+		words = words[1:]
+	}
+	if len(words) != 2 {
+		return f
+	}
+	f.Tool = strings.Join(words, ".")
+	for i, word := range words {
+		words[i] = cmp.Or(auditNames[word], word)
+	}
+	f.Change = strings.Join(words, ".")
+	return f
+}
+
 // ListAudit lists events, newest first.
 func (s *Service) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditEvent], error) {
+	q.Filter = named(q.Filter)
 	found, next, err := s.stores.Audit.Page(ctx, q.Filter, q.After, q.size())
 	return pageOf(found, next, newAuditEvent), err
 }

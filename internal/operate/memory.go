@@ -20,6 +20,8 @@ type Memories interface {
 	// Memory gives the page of a chat, or one that chats share: see [corebot.Key.InChannel]. Without a page, there are
 	// no pieces.
 	Memory(ctx context.Context, k corebot.Key) (MemoryPage, error)
+	// Remembering says which chats of an agent can have a page, without a look for each page.
+	Remembering(ctx context.Context, agent string) (can func(k corebot.Key) bool, err error)
 	// TrustMemory has a principal stand for the whole page, if the page still has the fingerprint.
 	TrustMemory(ctx context.Context, k corebot.Key, fingerprint string, by corebot.Principal) error
 	// ForgetMemory deletes lines of the page, if the page still has the fingerprint, and counts them.
@@ -176,12 +178,16 @@ func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[Memory
 	if err != nil {
 		return found, err
 	}
+	canHave := map[string]func(corebot.Key) bool{}
 	for _, a := range agents {
 		if a.ID != cmp.Or(q.Agent, a.ID) {
 			continue
 		}
 		text, _, err := s.stores.Memories.GlobalMemory(ctx, a.ID)
 		if err != nil {
+			return found, err
+		}
+		if canHave[a.ID], err = s.stores.Memories.Remembering(ctx, a.ID); err != nil {
 			return found, err
 		}
 		look("", text, 1)
@@ -201,6 +207,9 @@ func (s *Service) SearchMemory(ctx context.Context, q MemorySearch) (Page[Memory
 				pages, shared[of] = []corebot.Key{of, c.Key}, true
 			}
 			for _, k := range pages {
+				if can := canHave[k.Agent]; can != nil && !can(k) {
+					continue
+				}
 				page, err := s.stores.Memories.Memory(ctx, k)
 				if err != nil {
 					return found, fmt.Errorf("the memory of %s: %w", k, err)

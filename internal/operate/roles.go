@@ -77,6 +77,8 @@ type Books interface {
 	// Sums adds the days up by day, chat or model. It gives at most limit names, and says whether there are more. Days
 	// come with the newest first, chats and models with the largest cost first.
 	Sums(ctx context.Context, by, from, to string, limit int) (found []corebot.UsageSum, more bool, err error)
+	// SumsByAll gives what Sums gives by day, chat and model, and reads each row once.
+	SumsByAll(ctx context.Context, from, to string, limit int) (by map[string][]corebot.UsageSum, more bool, err error)
 }
 
 // The operations on what models used.
@@ -104,6 +106,18 @@ type (
 func (s *Service) SumUsage(ctx context.Context, q UsageSumQuery) (UsageSums, error) {
 	found, more, err := s.stores.Books.Sums(ctx, q.By, q.From, cmp.Or(q.To, lastDay), MaxRows)
 	return UsageSums{By: q.By, Rows: append([]corebot.UsageSum{}, found...), Cut: more}, err
+}
+
+// UsageTables are the sums by day, chat and model.
+type UsageTables struct {
+	Days, Chats, Models []corebot.UsageSum
+	Cut                 bool // there are more names: ask for fewer days
+}
+
+// SumUsageByAll adds up what models used from one day to another, both included.
+func (s *Service) SumUsageByAll(ctx context.Context, from, to string) (UsageTables, error) {
+	by, more, err := s.stores.Books.SumsByAll(ctx, from, cmp.Or(to, lastDay), MaxRows)
+	return UsageTables{by["day"], by["chat"], by["model"], more}, err
 }
 
 // lastDay is where a query of usage ends that names no end.
