@@ -54,6 +54,7 @@ type Status struct {
 	Since     time.Time `json:"since"`
 	LastEvent time.Time `json:"lastEvent,omitzero"` // a message was accepted, or one was sent
 	LastError string    `json:"lastError,omitempty"`
+	Note      string    `json:"note,omitempty"` // of a channel that is a [Noting]
 }
 
 // watched is an entry whose status is kept.
@@ -72,9 +73,13 @@ type watched struct {
 }
 
 func watch(e Entry) *watched {
+	note := ""
+	if c, notes := e.Channel.(Noting); notes {
+		note = c.Note()
+	}
 	return &watched{
 		Entry: e, again: make(chan struct{}, 1),
-		now: Status{Account: e.Account, State: Starting, Since: time.Now()},
+		now: Status{Account: e.Account, State: Starting, Since: time.Now(), Note: note},
 	}
 }
 

@@ -162,6 +162,12 @@ type Checker interface {
 	Check(ctx context.Context) (string, error)
 }
 
+// Noting is the ability of a channel whose account can do something, or cannot, that its kind does not say. Note says
+// it in a few words, for lists of accounts.
+type Noting interface {
+	Note() string
+}
+
 // Periodic is the ability of a channel that hears from its platform at least once in a period: an event, an empty poll,
 // a ping. Without a call of its [Door] in twice the period, the connection is deaf, and the supervisor runs the channel
 // again.

@@ -115,12 +115,31 @@ func (c *client) upload(ctx context.Context, name, mediaType string, f io.Reader
 	return "", c.wire.Strange("the upload of a file", http.StatusOK, nil)
 }
 
-// notShown is the error of a step before the message is shown: whatever became of the step, nobody sees anything.
+// unansweredWait is how long a message waits for a homeserver that broke off.
+const unansweredWait = 5 * time.Second
+
+// notShown is the error of a step before the message is shown: whatever became of the step, nobody sees anything. A
+// homeserver that is killed breaks off such steps as it breaks off sends. So a step without an answer counts as a limit
+// of the homeserver, and uses up no attempts of the message at first.
 func notShown(err error) error {
 	if errors.Is(err, channels.ErrMayBeShown) {
-		return &corebot.Failure{Err: errors.New(err.Error())}
+		return &corebot.Failure{
+			Class: corebot.RateLimited, RetryAfter: unansweredWait, Err: errors.New(err.Error()),
+		}
 	}
 	return err
+}
+
+// unsure is the error of a send. A homeserver, or a proxy before it, that answers with a status of 500 or more can have
+// taken the event all the same: Dendrite keeps events in a queue of its own before it shows them.
+func unsure(err error) error {
+	f, r := (*corebot.Failure)(nil), (*refusal)(nil)
+	if !errors.As(err, &f) || f.Class != corebot.RateLimited || errors.As(err, &r) && r.status < 500 {
+		return err
+	}
+	return &corebot.Failure{
+		Class: f.Class, RetryAfter: f.RetryAfter, Err: fmt.Errorf("%w: %w", channels.ErrMayBeShown, f.Err),
+	}
 }
 
 // call makes one request. Its error is a [*corebot.Failure].

@@ -100,7 +100,9 @@ func TestAnUploadThatWasNotAnsweredHasShownNothing(t *testing.T) {
 		Key:   corebot.Key{Agent: "main", Channel: "matrix", Account: "main", Chat: room},
 		Parts: []corebot.Part{files.Add(t, corebot.Part{Type: corebot.PartFile, Name: "a.txt"}, "text")},
 	}
-	if _, err := c.Send(t.Context(), o); err == nil || errors.Is(err, channels.ErrMayBeShown) {
+	f := (*corebot.Failure)(nil)
+	_, err := c.Send(t.Context(), o)
+	if errors.Is(err, channels.ErrMayBeShown) || !errors.As(err, &f) || f.Class != corebot.RateLimited {
 		t.Errorf("it fails with %v", err)
 	}
 	s.Faults(nil)

@@ -89,6 +89,7 @@ type Channel struct {
 var (
 	_ channels.Periodic   = (*Channel)(nil)
 	_ channels.Checker    = (*Channel)(nil)
+	_ channels.Noting     = (*Channel)(nil)
 	_ channels.Typer      = (*Channel)(nil)
 	_ channels.Reconciler = (*Channel)(nil)
 )
@@ -119,7 +120,7 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "known as " + me.id + "; " + c.canRead(), nil
+	return "known as " + me.id + "; " + c.Note(), nil
 }
 
 // self is who the token stands for.

@@ -469,11 +469,13 @@ func fuzzed(t *testing.T, s *matrixtest.Server, c channels.Channel, d *channelte
 	fuzzedWith(t, s, c, d, sync, nil)
 }
 
-// fuzzedWith is fuzzed with answers to other requests, by their names.
+// fuzzedWith is fuzzed with answers to other requests, by their names. The channel's connections end with it: those of
+// all inputs would be more than files can be opened.
 func fuzzedWith(t *testing.T, s *matrixtest.Server, c channels.Channel, d *channeltest.Door, sync string,
 	answers map[string]string,
 ) {
 	t.Helper()
+	defer s.Cut()
 	syncs := 0
 	s.Faults(func(call matrixtest.Call) matrixtest.Fault {
 		switch call.Name {

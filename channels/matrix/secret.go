@@ -54,8 +54,8 @@ func about() string {
 	return "an account of Matrix, in rooms without encryption"
 }
 
-// canRead says for people what becomes of encrypted rooms.
-func (c *Channel) canRead() string {
+// Note implements [channels.Noting]: what becomes of encrypted rooms.
+func (c *Channel) Note() string {
 	if sealed.Built {
 		return "reads encrypted rooms"
 	}
@@ -272,7 +272,7 @@ func (c *Channel) sendEvent(ctx context.Context, room, key string, content map[s
 	sent, err := call[struct {
 		ID string `json:"event_id"`
 	}](ctx, &c.client, channels.Put(body, "rooms", room, "send", kind, key))
-	return sent.ID, err
+	return sent.ID, unsure(err)
 }
 
 // seal encrypts an event. The mark by which Corebot finds it again stands outside: it is the id of the transaction,

@@ -269,6 +269,25 @@ func TestAnAnswerInAnEncryptedRoomIsEncryptedAndFoundAgain(t *testing.T) {
 	}
 }
 
+// A homeserver that is killed breaks off each request for a second or two. That must use up no attempts of a reply.
+func TestAQuestionBeforeAnEncryptedSendWaitsForAHomeserverThatBreaksOff(t *testing.T) {
+	for _, name := range []string{"joined_members", "state"} {
+		h := newSecretHome(t)
+		if name != "state" {
+			h.must(h.c.keeper.Learn(t.Context(), secretRoom, rule))
+		}
+		h.Faults(func(c matrixtest.Call) matrixtest.Fault { return matrixtest.Fault{Drop: c.Name == name} })
+		_, err := h.c.Send(t.Context(), channels.Outbound{
+			ID: "r", IdempotencyKey: "r", Kind: corebot.KindReply, Parts: corebot.TextPart("a secret answer"),
+			Key: corebot.Key{Agent: "a", Channel: "matrix", Account: "main", Chat: secretRoom},
+		})
+		f := (*corebot.Failure)(nil)
+		if !errors.As(err, &f) || f.Class != corebot.RateLimited || errors.Is(err, channels.ErrMayBeShown) {
+			t.Errorf("%s: it fails with %v", name, err)
+		}
+	}
+}
+
 func TestAFileDoesNotGoIntoAnEncryptedRoom(t *testing.T) {
 	h := newSecretHome(t)
 	h.must(os.WriteFile(filepath.Join(h.dir, "file"), []byte("secret"), 0o600))

@@ -268,6 +268,9 @@ func TestAFailedSendSaysWhetherAnotherTryCanHelp(t *testing.T) {
 			if !errors.As(err, &f) || f.Class != c.class || f.RetryAfter != c.after {
 				t.Errorf("it failed with %#v", err)
 			}
+			if ill := strings.HasSuffix(name, " is ill"); errors.Is(err, channels.ErrMayBeShown) != ill {
+				t.Errorf("whether it may be shown: %v", err)
+			}
 		})
 	}
 	t.Run("the answer is lost", func(t *testing.T) {

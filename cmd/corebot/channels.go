@@ -112,7 +112,7 @@ func newChannelsList(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list",
 		Short: "List every account of every channel: its state, since when, last event, last error, and what waits " +
-			"to be sent",
+			"to be sent; of Matrix also whether encrypted rooms are read",
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			daemon, err := s.daemon(cmd.Context(), "run it: corebot serve")
@@ -137,9 +137,13 @@ func newChannelsList(s *shell) *cobra.Command {
 				if !c.LastEvent.IsZero() {
 					event = c.LastEvent.Format(time.DateTime)
 				}
-				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s", c.Name(), c.State,
+				note := ""
+				if c.Note != "" {
+					note = "  (" + oneLine(c.Note, 100) + ")"
+				}
+				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s%s", c.Name(), c.State,
 					c.Since.Format(time.DateTime),
-					event, c.Backlog, cmp.Or(oneLine(c.LastError, 80), "-"))
+					event, c.Backlog, cmp.Or(oneLine(c.LastError, 80), "-"), note)
 			}
 			return t.err
 		},

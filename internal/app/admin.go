@@ -347,7 +347,7 @@ func (r running) Channels(ctx context.Context) ([]operate.ChannelAccount, error)
 	for _, s := range r.channels.Status() {
 		all = append(all, operate.ChannelAccount{
 			Kind: s.Kind, Account: s.Name, State: string(s.State), Since: s.Since, LastEvent: s.LastEvent,
-			LastError: s.LastError, Backlog: waiting[[2]string{s.Kind, s.Name}],
+			LastError: s.LastError, Note: s.Note, Backlog: waiting[[2]string{s.Kind, s.Name}],
 		})
 	}
 	return all, nil

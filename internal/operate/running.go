@@ -89,7 +89,8 @@ type (
 		Since     time.Time `json:"since"`
 		LastEvent time.Time `json:"lastEvent,omitzero"` // a message was accepted, or one was sent
 		LastError string    `json:"lastError,omitempty"`
-		Backlog   int64     `json:"backlog"` // messages that wait to be sent
+		Note      string    `json:"note,omitempty"` // what the account can do, or cannot
+		Backlog   int64     `json:"backlog"`        // messages that wait to be sent
 	}
 )
 
