@@ -27,6 +27,10 @@ const ReasonAmbiguous = "ambiguous"
 // ErrMayBeShown says that a send ended before the platform answered: the piece may have been shown.
 var ErrMayBeShown = errors.New("it may have been sent")
 
+// ErrCannotTell says that a platform was asked for a send, has answered, and cannot tell. It is another error than
+// [ErrMayBeShown], which a question that broke off wraps as well: a platform that was killed can tell later.
+var ErrCannotTell = errors.New("the platform cannot tell whether it is shown")
+
 // heldBack is the error of a message that is kept for an operator, because nobody can say whether it was shown.
 type heldBack struct{ error }
 
@@ -116,7 +120,7 @@ func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Ou
 	}
 	receipt, shown, err := asked.Delivered(ctx, o)
 	switch {
-	case errors.Is(err, ErrMayBeShown):
+	case errors.Is(err, ErrCannotTell):
 		if _, held := r.mayBeShown(d, err.Error()); held {
 			return Receipt{}, false, heldBack{err}
 		}

@@ -227,8 +227,8 @@ func TestAPlatformThatCannotTellLeavesTheChoiceToTheSettings(t *testing.T) {
 		end   corebot.End
 		count float64
 	}{
-		"it cannot tell, and the send is held":  {channels.ErrMayBeShown, channels.Hold, 0, corebot.EndDead, 1},
-		"it cannot tell, and the send is again": {channels.ErrMayBeShown, channels.Resend, 1, corebot.EndSent, 1},
+		"it cannot tell, and the send is held":  {channels.ErrCannotTell, channels.Hold, 0, corebot.EndDead, 1},
+		"it cannot tell, and the send is again": {channels.ErrCannotTell, channels.Resend, 1, corebot.EndSent, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -254,6 +254,7 @@ func TestAPlatformThatCannotTellLeavesTheChoiceToTheSettings(t *testing.T) {
 func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedUntilItDoes(t *testing.T) {
 	for name, fails := range map[string]error{
 		"an error": errors.New("down"), "no answer": &corebot.Failure{Err: context.DeadlineExceeded},
+		"it breaks off": &corebot.Failure{Err: fmt.Errorf("%w: EOF", channels.ErrMayBeShown)}, // as a Wire says it
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -95,7 +95,7 @@ type Idempotent interface {
 // Reconciler is the ability of a channel that can look up whether a send was shown. Delivered is asked before a send is
 // made again that was tried before, with what Send would get. If the send is shown, the receipt is that which Send
 // would have given. An error leaves the question open: the message waits, and uses up no attempt. An error that wraps
-// [ErrMayBeShown] says that the platform cannot tell: then OnAmbiguous decides.
+// [ErrCannotTell] says that the platform has answered and cannot tell: then OnAmbiguous decides.
 type Reconciler interface {
 	Delivered(ctx context.Context, o Outbound) (r Receipt, shown bool, err error)
 }

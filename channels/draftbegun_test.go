@@ -51,7 +51,7 @@ func (p *teller) Delivered(_ context.Context, o channels.Outbound) (channels.Rec
 	p.locked.Lock()
 	defer p.locked.Unlock()
 	if p.asked++; p.mute {
-		return channels.Receipt{}, false, errors.New("it does not answer")
+		return channels.Receipt{}, false, &corebot.Failure{Err: fmt.Errorf("%w: EOF", channels.ErrMayBeShown)}
 	}
 	id := p.by[o.IdempotencyKey]
 	p.mu.Lock()

@@ -324,7 +324,7 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 		return err
 	})
 	switch {
-	case err != nil && !errors.Is(err, ErrMayBeShown):
+	case err != nil && !errors.Is(err, ErrCannotTell):
 		return fmt.Errorf("ask whether a draft was begun: %w", err)
 	case err == nil && !shown && !d.missing(time.Now()):
 		return errors.New("the platform does not show yet whether a draft was begun")

@@ -46,8 +46,8 @@ func NewAnswers(tb testing.TB) *Answers {
 }
 
 // Say sets the answer from now on. A status that no final answer has counts as 200, and a value that no header can have
-// as an empty one. Connections of earlier requests end: a fuzz target that makes a client for each input would keep them
-// all, until no file can be opened.
+// as an empty one. Connections of earlier requests end. A fuzz target that makes a client for each input would keep
+// them all, until no file can be opened.
 func (a *Answers) Say(status int, header map[string]string, body string) {
 	a.CloseClientConnections()
 	a.mu.Lock()

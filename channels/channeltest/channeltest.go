@@ -365,7 +365,7 @@ func isFound(r *rig) {
 			r.t.Errorf("what was sent as %+v is found as %+v, %v", sent, found, shown)
 		}
 		found, shown, err = c.Delivered(r.t.Context(), later)
-		if shown || err != nil && !errors.Is(err, channels.ErrMayBeShown) { // it cannot tell
+		if shown || err != nil && !errors.Is(err, channels.ErrCannotTell) {
 			r.t.Errorf("what was never sent is found as %+v, %v, %v", found, shown, err)
 		}
 	}

@@ -170,7 +170,7 @@ func findsFiles(r *rig) {
 		}
 		for _, never := range []channels.Outbound{later, alike} {
 			found, shown, err = c.Delivered(r.t.Context(), never)
-			if shown || err != nil && !errors.Is(err, channels.ErrMayBeShown) {
+			if shown || err != nil && !errors.Is(err, channels.ErrCannotTell) {
 				r.t.Errorf("what was never sent is found as %+v, %v, %v", found, shown, err)
 			}
 		}

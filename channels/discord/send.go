@@ -303,13 +303,13 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 		if len(found) < pageMessages {
 			if alike && of == "" {
 				return channels.Receipt{}, false, fmt.Errorf("%w: the channel shows the same text",
-					channels.ErrMayBeShown)
+					channels.ErrCannotTell)
 			}
 			return channels.Receipt{}, false, nil
 		}
 	}
 	return channels.Receipt{}, false, fmt.Errorf("%w: it is not among the first %d messages behind the one that "+
-		"it answers", channels.ErrMayBeShown, lookedPages*pageMessages)
+		"it answers", channels.ErrCannotTell, lookedPages*pageMessages)
 }
 
 // typingAgain is when to say again that the bot types: the platform shows it for 10 s.

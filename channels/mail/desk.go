@@ -176,7 +176,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 			c.found(id)
 			return channels.Receipt{IDs: []string{id}}, true, nil
 		case c.settings.SentCopy == copyAppend:
-			return channels.Receipt{}, false, fmt.Errorf("%w: there is no copy of the mail", channels.ErrMayBeShown)
+			return channels.Receipt{}, false, fmt.Errorf("%w: there is no copy of the mail", channels.ErrCannotTell)
 		case !asked: // a server that is down can have the copy in its spool
 			out, err := c.submit(ctx)
 			if err != nil {

@@ -164,7 +164,7 @@ func TestASendWhoseAnswerIsLostIsFoundInTheMailbox(t *testing.T) {
 		s := platform(t)
 		c := open(t, settings(s, change))
 		_, shown, err := c.Delivered(t.Context(), answer("x"))
-		if name == "self" && (shown || err != nil) || name == "append" && !errors.Is(err, channels.ErrMayBeShown) {
+		if name == "self" && (shown || err != nil) || name == "append" && !errors.Is(err, channels.ErrCannotTell) {
 			t.Errorf("%s: before the send: %v %v", name, shown, err)
 		}
 		s.Drop(1)
@@ -172,7 +172,7 @@ func TestASendWhoseAnswerIsLostIsFoundInTheMailbox(t *testing.T) {
 			t.Errorf("%s: a lost answer is %v", name, err)
 		}
 		if name == "append" { // the copy was never filed: nobody can tell
-			if _, _, err := c.Delivered(t.Context(), answer("x")); !errors.Is(err, channels.ErrMayBeShown) {
+			if _, _, err := c.Delivered(t.Context(), answer("x")); !errors.Is(err, channels.ErrCannotTell) {
 				t.Errorf("%v", err)
 			}
 			if _, err := send(t, c, answer("x")); err != nil {

@@ -254,7 +254,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 		from = page.End
 	}
 	return channels.Receipt{}, false, fmt.Errorf("%w: it is not among the last %d events of the room",
-		channels.ErrMayBeShown, lookedPages*pageEvents)
+		channels.ErrCannotTell, lookedPages*pageEvents)
 }
 
 // relates says where a message stands: in its thread, or as an answer in a room of many. Without an answer from the

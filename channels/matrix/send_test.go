@@ -212,7 +212,7 @@ func TestAnEventThatIsTooFarBackCannotBeTold(t *testing.T) {
 	for range 2100 {
 		s.Say(matrixtest.Said{Room: room, Text: "chatter"})
 	}
-	if _, shown, err := c.Delivered(t.Context(), o); shown || !errors.Is(err, channels.ErrMayBeShown) {
+	if _, shown, err := c.Delivered(t.Context(), o); shown || !errors.Is(err, channels.ErrCannotTell) {
 		t.Errorf("it says %v, %v", shown, err)
 	}
 }

@@ -277,7 +277,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channel
 	case refusedFor(err, "channel_not_found", "not_in_channel", "thread_not_found", "is_archived"):
 		return r, false, nil // Send says so
 	case err == nil && !shown && looked == lookedPages:
-		err = fmt.Errorf("%w: it is not on the last %d pages of the channel", channels.ErrMayBeShown, lookedPages)
+		err = fmt.Errorf("%w: it is not on the last %d pages of the channel", channels.ErrCannotTell, lookedPages)
 	}
 	return r, shown, err
 }
