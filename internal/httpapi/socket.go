@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -134,7 +137,23 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		call: c, conn: conn, out: outlet.out, ctx: h.ctx, end: h.end, feeds: map[corebot.Key]*chatFeed{},
 		pending: map[string]underWay{},
 	}
+	if q := r.URL.Query(); q.Has("agentId") {
+		k.locked(func() bool { return k.subscribeFirst(q) })
+	}
 	k.serve()
+}
+
+// subscribeFirst subscribes the chat that the address names, for clients that can only read, such as curl.
+func (k *socket) subscribeFirst(address url.Values) bool {
+	q := socketRequest{
+		Type: "resume", AgentID: address.Get("agentId"), SessionKey: address.Get("sessionKey"),
+		SessionID: address.Get("sessionId"),
+	}
+	var err error
+	if q.After, err = strconv.ParseInt(cmp.Or(address.Get("after"), "0"), 10, 64); err != nil {
+		return k.refuse(q, malformed("leave it out, or send the seq of an event", "after is no number"))
+	}
+	return k.handle(q)
 }
 
 // freed goes on where the client had not taken what it was told. Its chats are told with the next round, as they are to
