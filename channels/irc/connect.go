@@ -79,7 +79,7 @@ var wanted = []string{"account-tag", "batch", "echo-message", "message-tags", "s
 func (c *Channel) connect(ctx context.Context) (_ *session, err error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(dialing, "tcp", c.settings.Addr)
+	conn, err := c.dial(dialing, "tcp", c.settings.Addr)
 	if err != nil {
 		return nil, corebot.WithHint(fmt.Errorf("connect to %s: %w", c.settings.Addr, err),
 			"look at the network, and at channels.irc.ACCOUNT.addr")

@@ -121,6 +121,7 @@ type Channel struct {
 	site     channels.Site
 	pace     pacer
 	hourly   channels.Hourly
+	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu      sync.Mutex
 	now     *session            // registered; nil: none
@@ -146,7 +147,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	return &Channel{
 		settings: s, site: site, pace: newPacer(s.Pace), came: make(chan struct{}),
-		hourly: channels.Hourly{Most: s.Hourly},
+		hourly: channels.Hourly{Most: s.Hourly}, dial: new(net.Dialer).DialContext,
 	}, nil
 }
 

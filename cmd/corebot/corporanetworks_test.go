@@ -139,7 +139,7 @@ func (f *fort) fromNetwork(name string) func() {
 // text from being markup.
 var codesOf = map[string]*strings.Replacer{
 	"irc":   strings.NewReplacer("\x02", "", "\x0f", "", "\x11", "", "\x1d", "", "\x1e", ""),
-	"slack": strings.NewReplacer("\u200b", ""),
+	"slack": strings.NewReplacer("\u200b", ""), "discord": strings.NewReplacer("\u200b", ""),
 }
 
 // requireShown looks at what the people of a network have read.
@@ -176,6 +176,9 @@ func sayable(network string, items []string) (texts []string) {
 				}
 				return r
 			}, strings.ToValidUTF8(text[:min(len(text), 400)], ""))
+		}
+		if network == "slack" { // the platform writes the signs of its markup so, whoever types them
+			text = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 		}
 		if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }) {
 			texts = append(texts, text)
