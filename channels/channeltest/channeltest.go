@@ -4,6 +4,7 @@
 // A channel guarantees:
 //
 //   - What people say comes in once, in order, under their chat and their id.
+//   - Who takes the name of another is another: a sender is who the platform says, and not what he calls himself.
 //   - An edit of a message that waits takes its place, and a deletion cancels one.
 //   - Nothing is acknowledged that is not stored: while nobody has room, the platform keeps it.
 //   - What is said while the channel does not run comes in at the next start, unless the platform forgets it, and
@@ -64,6 +65,10 @@ type Subject struct {
 	Edit   func(door channels.Accepter, id, of, text string)
 	Delete func(door channels.Accepter, id, of string)
 
+	// Pose has somebody else say something under the name of the person, and wherever he can. nil: nobody can take the
+	// name of another.
+	Pose func(id, text string)
+
 	// Forgets says that the platform keeps nothing for a channel that is not connected: what is said then is lost. Say
 	// waits until the channel is connected.
 	Forgets bool
@@ -93,6 +98,7 @@ func Run(t *testing.T, subject func(t *testing.T) Subject) {
 		hold      func(*rig)
 	}{
 		{"What people say comes in once, in order, under their chat and their id.", comesIn},
+		{"Who takes the name of another is another.", isAnother},
 		{"An edit of a message that waits takes its place, and a deletion cancels one.", isEdited},
 		{"Nothing is acknowledged that is not stored.", waitsForRoom},
 		{"What is said while the channel does not run comes in at the next start.", comesInLater},
@@ -228,6 +234,32 @@ func comesIn(r *rig) {
 			r.t.Errorf("%s came in as %+v", id, m)
 		}
 		r.must(r.kit.Bus.Settle(r.t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	}
+}
+
+func isAnother(r *rig) {
+	if r.Pose == nil {
+		r.t.Skip("nobody can take the name of another")
+	}
+	r.say("m1", "this is Ann")
+	r.until("m1 is stored", func() bool { return len(r.stored("m1")) == 1 })
+	r.Pose("m2", "this is Ann")
+	r.until("m2 is stored", func() bool { // ids can be those of a chat
+		lives := map[int64]bool{}
+		for _, l := range append(r.stored("m1"), r.stored("m2")...) {
+			lives[l.ID] = true
+		}
+		return len(lives) == 2
+	})
+	var said [2]corebot.Message
+	for i := range said {
+		d := r.kit.Claim()
+		said[i] = d.Message
+		r.must(r.kit.Bus.Settle(r.t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
+	}
+	if said[0].SenderName != said[1].SenderName || said[0].Sender.ID == said[1].Sender.ID ||
+		said[0].Sender.ID == "" || said[1].Sender.ID == "" {
+		r.t.Errorf("%+v and %+v", said[0], said[1])
 	}
 }
 

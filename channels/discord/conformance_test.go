@@ -97,6 +97,11 @@ func subject(t *testing.T, thread string) channeltest.Subject {
 			}))
 			return ""
 		},
+		Pose: func(id, text string) {
+			other := discordtest.Ann
+			other.ID = "400000000000002002"
+			names.Is(id, s.Say(discordtest.Said{From: other, Text: text}))
+		},
 		Edit: func(_ channels.Accepter, id, of, text string) {
 			edited := s.Edit(at, names.Of(of), "<@"+discordtest.BotID+"> "+text)
 			names.Is(id, fmt.Sprintf("%s/edit/%d", names.Of(of), edited.UnixMilli()))

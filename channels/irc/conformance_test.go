@@ -102,6 +102,11 @@ func TestIRCKeepsTheGuaranteesOfAChannel(t *testing.T) {
 						}
 						return texts
 					},
+					Pose: func(id, text string) {
+						s.Leave(irctest.Ann.Nick)
+						other := irctest.Person{Nick: irctest.Ann.Nick, Account: "mallory"}
+						names.Is(id, s.Say(other, target, begin+text))
+					},
 					NoFiles: "IRC has no files: people write addresses",
 					Cut:     s.Cut, Silence: s.Silence, Refuse: s.Refuse,
 				}

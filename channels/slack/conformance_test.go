@@ -83,6 +83,13 @@ func TestSlackKeepsTheGuaranteesOfAChannel(t *testing.T) {
 						}))
 						return ""
 					},
+					Pose: func(id, text string) {
+						s.Call(slacktest.Ann, "Ann")
+						s.Call("U0OTHER", "Ann")
+						names.Is(id, s.Say(slacktest.Said{
+							Channel: chat, Thread: thread, User: "U0OTHER", Text: begin + text,
+						}))
+					},
 					Edit: func(_ channels.Accepter, id, of, text string) {
 						names.Is(id, names.Of(of)+"/edit/"+s.Edit(chat, names.Of(of), begin+text))
 					},

@@ -79,6 +79,11 @@ func subject(t *testing.T, addr string) channeltest.Subject {
 		Say: func(_ channels.Accepter, id, text string) {
 			names.Is(id, strconv.FormatInt(s.Say(telegramtest.Said{Text: text}), 10))
 		},
+		Pose: func(id, text string) {
+			other := telegramtest.Ann
+			other.ID = 2002
+			names.Is(id, strconv.FormatInt(s.Say(telegramtest.Said{From: other, Text: text}), 10))
+		},
 		Edit: func(_ channels.Accepter, id, of, text string) {
 			message, err := strconv.ParseInt(names.Of(of), 10, 64)
 			if err != nil {
