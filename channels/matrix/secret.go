@@ -158,8 +158,23 @@ func (c *Channel) unseal(ctx context.Context, room string, e event, name string)
 	case opened.Type != typeMessage && opened.Type != typeSticker: // others are for the homeserver to check
 		return e, "", false, nil
 	}
-	e.Type, e.Content = opened.Type, opened.Content
+	e.Type, e.Content = opened.Type, related(opened.Content, e.Content)
 	return e, "", true, nil
+}
+
+// related is a decrypted content with the relation that stands beside its ciphertext. Programs can leave it out inside.
+func related(clear, sealed json.RawMessage) json.RawMessage {
+	var in, out map[string]json.RawMessage
+	if json.Unmarshal(clear, &in) != nil || json.Unmarshal(sealed, &out) != nil || in == nil ||
+		in["m.relates_to"] != nil || out["m.relates_to"] == nil {
+		return clear
+	}
+	in["m.relates_to"] = out["m.relates_to"]
+	both, err := json.Marshal(in)
+	if err != nil {
+		return clear
+	}
+	return both
 }
 
 func sealedOf(room string, e event, name string) sealed.Event {
@@ -300,5 +315,8 @@ func (c *Channel) seal(ctx context.Context, room, key string, content map[string
 		return nil, hidden(c, err)
 	}
 	body[markKey] = key
+	if relates, is := content["m.relates_to"]; is { // a homeserver and programs look for it outside
+		body["m.relates_to"] = relates
+	}
 	return body, nil
 }

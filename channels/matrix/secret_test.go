@@ -5,6 +5,7 @@ package matrix
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -157,6 +158,21 @@ func TestWhatIsSaidInAnEncryptedRoomIsAMessage(t *testing.T) {
 	all := h.reads(one, edit)
 	if len(all) != 2 || all[0].Text() != "hello" || !all[0].Interactive || all[1].Text() != "bye" ||
 		all[1].EditOf != "$1" {
+		t.Errorf("it reads %+v", all)
+	}
+}
+
+func TestAThreadThatIsNamedOnlyBesideTheCiphertextCounts(t *testing.T) {
+	h := newSecretHome(t)
+	one := h.saysText("$1", "hello")
+	var body map[string]any
+	h.must(json.Unmarshal(one.Content, &body))
+	body["m.relates_to"] = map[string]any{"rel_type": relThread, "event_id": "$root"}
+	text, err := json.Marshal(body)
+	h.must(err)
+	one.Content = text
+	h.arrive()
+	if all := h.reads(one); len(all) != 1 || all[0].Thread != "$root" || all[0].Text() != "hello" {
 		t.Errorf("it reads %+v", all)
 	}
 }
