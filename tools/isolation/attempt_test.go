@@ -11,7 +11,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -31,6 +33,26 @@ func attempt(name string, args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// endOfTry stands behind the arguments of each attempt of "each".
+const endOfTry = ";"
+
+// each makes one attempt after the other, and says how each ended. It does what was asked of it, whatever that is.
+func each(a []string) error {
+	for len(a) > 0 {
+		end := slices.Index(a, endOfTry)
+		if end < 1 || attempts[a[0]] == nil {
+			return fmt.Errorf("no attempt: %q", a)
+		}
+		how := "failed"
+		if attempts[a[0]](a[1:end]) == nil {
+			how = "got out"
+		}
+		fmt.Printf("%s: %s\n", how, strings.Join(a[:end], " "))
+		a = a[end+1:]
+	}
+	return nil
 }
 
 var attempts = map[string]func([]string) error{
@@ -104,7 +126,7 @@ func init() {
 	for name, b := range map[string]func([]string) error{
 		"daemonise": daemonise, "sleep": sleep, "stubborn": stubborn, "closed": closeAndLive, "flood": flood,
 		"crowd": crowd, "swarm": swarm, "swarming": swarming, "holder": holdPipe, "exit": exit, "suicide": suicide,
-		"peek": peek,
+		"peek": peek, "each": each,
 	} {
 		attempts[name] = b
 	}
