@@ -129,9 +129,19 @@ func (taskTransformer) Transform(p *ast.Paragraph, reader text.Reader, _ parser.
 	first := p.Lines().At(0)
 	line := first.Value(reader.Source())
 	for _, box := range []string{"[ ]", "[x]", "[X]"} {
-		if bytes.HasPrefix(line, []byte(box+" ")) {
-			item.SetAttributeString(taskBox, box)
-			p.Lines().Set(0, first.WithStart(first.Start+len(box)+1))
+		if !bytes.HasPrefix(line, []byte(box+" ")) {
+			continue
 		}
+		rest, all := first.WithStart(first.Start+len(box)+1), p.Lines()
+		switch {
+		case len(bytes.TrimSpace(rest.Value(reader.Source()))) > 0:
+			all.Set(0, rest)
+		case all.Len() > 1: // the parser panics at a line of nothing
+			all.SetSliced(1, all.Len())
+		default:
+			return
+		}
+		item.SetAttributeString(taskBox, box)
+		return
 	}
 }
