@@ -78,7 +78,7 @@ const (
 	draftBytes = 64 << 10 // of an answer: no platform shows more in one message
 	mostDrafts = 64       // that grow at once; further answers are shown when they are done
 	// For so long a platform can say that it shows no ellipsis, and show it a moment later.
-	draftSettles = 30 * time.Second
+	draftSettles = time.Minute
 	// A chat that was refused edits for their rate sees no drafts for a while.
 	draftRest = 5 * time.Minute
 	// So often Corebot looks for drafts that nobody works on any more, as long as there are drafts.

@@ -38,6 +38,8 @@ type dendrite struct {
 	said    atomic.Int64
 	sends   atomic.Int64
 	dropped atomic.Int64
+	when    map[string]time.Time // each text was said
+	behind  map[string]bool      // texts that were said right before a kill
 }
 
 const dendriteSettings = `version: 2
@@ -71,7 +73,9 @@ func openDendrite(t *testing.T, chats int) networkPlatform {
 			t.Skip("scripts/networks builds Dendrite, and runs this")
 		}
 	}
-	d := &dendrite{t: t, dir: t.TempDir(), addr: freeAddr(t)}
+	d := &dendrite{
+		t: t, dir: t.TempDir(), addr: freeAddr(t), when: map[string]time.Time{}, behind: map[string]bool{},
+	}
 	settings := strings.ReplaceAll(dendriteSettings, "DIR", d.dir)
 	d.must(os.WriteFile(filepath.Join(d.dir, "dendrite.yaml"), []byte(settings), 0o600))
 	d.must(exec.CommandContext(t.Context(), "generate-keys", "--private-key",
@@ -225,6 +229,7 @@ func (d *dendrite) settings() string {
 }
 
 func (d *dendrite) say(chat int, text string) {
+	d.when[text] = time.Now()
 	d.call(d.people[chat], http.MethodPut, fmt.Sprintf("rooms/%s/send/m.room.message/%d",
 		url.PathEscape(d.rooms[chat]), d.said.Add(1)), map[string]any{"msgtype": "m.text", "body": text}, nil)
 }
@@ -258,10 +263,19 @@ func (d *dendrite) shown(chat int) (texts []string) {
 	}
 }
 
+// tardiness is how long Dendrite takes at most, on a busy machine, until it shows what somebody has said. An event that
+// it has not shown when it is killed comes half a minute after its start: then its queue gives the event again.
+const tardiness = 3 * time.Second
+
+func (d *dendrite) late(text string) bool { return d.behind[text] }
+
 // away kills the homeserver in the middle of its work. It has forgotten all transactions when it comes back.
 func (d *dendrite) away(meanwhile func()) {
 	meanwhile()
 	time.Sleep(50 * time.Millisecond)
+	for text, at := range d.when {
+		d.behind[text] = d.behind[text] || time.Since(at) < tardiness
+	}
 	d.stop()
 	time.Sleep(300 * time.Millisecond)
 	d.start()

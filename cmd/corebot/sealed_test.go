@@ -118,6 +118,7 @@ func (*hasty) OnFailedSync(*mautrix.RespSync, error) (time.Duration, error) {
 
 func (s *secretRooms) say(chat int, text string) {
 	s.t.Helper()
+	s.when[text] = time.Now()
 	p := s.keys[chat]
 	ctx, cancel := context.WithTimeout(context.Background(), siegePatience)
 	defer cancel()
