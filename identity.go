@@ -111,6 +111,25 @@ func ParsePrincipal(s string) (Principal, error) {
 	return p, nil
 }
 
+// ReadPrincipal reads a principal as a person writes it: as [ParsePrincipal] does, or with the id as the platform shows
+// it, such as mail:main:ann@example.org and matrix:main:@ann:example.org.
+func ReadPrincipal(s string) (Principal, error) {
+	p, err := ParsePrincipal(s)
+	parts := strings.SplitN(s, ":", 3)
+	if err == nil || len(parts) < 3 || strings.ContainsFunc(parts[2], oddInID) ||
+		strings.Contains(parts[2], ":") && !strings.HasPrefix(parts[2], "@") { // the key of a chat has more fields, too
+		return p, err
+	}
+	p = Principal{Channel: parts[0], Account: parts[1], ID: parts[2]}
+	return p, p.Validate()
+}
+
+// oddInID says whether a character is in no id that a platform shows. A pattern or a name is no id.
+func oddInID(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !letter && !strings.ContainsRune("@.:_-+=/", r)
+}
+
 // Validate refuses a principal that can hold no grant: the id is empty, or a name cannot be stored or shown.
 func (p Principal) Validate() error {
 	if p.ID == "" {
@@ -179,7 +198,7 @@ func (l *Allowlist) add(channel, entry string) error {
 		return nil
 	}
 	of := ""
-	if p, err := ParsePrincipal(entry); err == nil {
+	if p, err := ReadPrincipal(entry); err == nil {
 		if err := p.Validate(); err != nil {
 			return err
 		}

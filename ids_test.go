@@ -75,3 +75,24 @@ func TestAnAnswerIsNoPostWhateverTheIDOfItsMessage(t *testing.T) {
 		}
 	}
 }
+
+func TestAPrincipalIsReadAsItsPlatformShowsIt(t *testing.T) {
+	for text, want := range map[string]corebot.Principal{
+		"telegram:main:1001":              {Channel: "telegram", Account: "main", ID: "1001"},
+		"mail:main:ann@example.org":       {Channel: "mail", Account: "main", ID: "ann@example.org"},
+		"mail:main:ann%40example%2Eorg":   {Channel: "mail", Account: "main", ID: "ann@example.org"},
+		"matrix:main:@ann:example.org":    {Channel: "matrix", Account: "main", ID: "@ann:example.org"},
+		"slack:main:T1/U2":                {Channel: "slack", Account: "main", ID: "T1/U2"},
+		"main:telegram:main:1001":         {},
+		"telegram:main:":                  {},
+		"mail:main":                       {},
+		"mail:main:ann%40example.org":     {},
+		"mail:main:ann\u202e@example.org": {},
+	} {
+		p, err := corebot.ReadPrincipal(text)
+		if want != (corebot.Principal{}) && (err != nil || p != want) || want == (corebot.Principal{}) && err == nil &&
+			p.Validate() == nil {
+			t.Errorf("%q is read as %+v, %v", text, p, err)
+		}
+	}
+}

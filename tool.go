@@ -33,7 +33,7 @@ func ParseToolGrant(s string) (ToolGrant, error) {
 	g := ToolGrant{Tool: strings.TrimSpace(tool)}
 	var err error
 	if who = strings.TrimSpace(who); strings.Contains(who, ":") { // no role has a colon
-		g.Principal, err = ParsePrincipal(who)
+		g.Principal, err = ReadPrincipal(who)
 	} else {
 		g.Role, err = ParseRole(who)
 	}

@@ -84,7 +84,7 @@ func knownAccount(cmd *cobra.Command, p corebot.Principal) error {
 }
 
 func (s *shell) parseGrant(cmd *cobra.Command, principal, chat, role string) (g corebot.Grant, err error) {
-	if g.Principal, err = corebot.ParsePrincipal(principal); err != nil {
+	if g.Principal, err = corebot.ReadPrincipal(principal); err != nil {
 		return g, usage(cmd, err)
 	}
 	if g.Role, err = corebot.ParseRole(role); err != nil {

@@ -17,8 +17,9 @@ import (
 var stallMessages = long.Int("stall.messages", 3, 20,
 	"how many messages a platform has before and in a stall of another; from 100 on their times are compared")
 
-// stalledChats wait for an answer of the stalled platform: more than there are senders.
-const stalledChats = 100
+// stalledChats wait for an answer of the stalled platform: more than there are senders. With more than 256 there are
+// more than places for sends, too.
+var stalledChats = long.Int("stall.chats", 100, 300, "how many chats wait for the platform that stalls")
 
 // TestAStalledPlatformCostsTheOthersNothing measures how long the answers of one platform take, while another platform
 // takes every request and answers none.
@@ -38,7 +39,7 @@ func TestAStalledPlatformCostsTheOthersNothing(t *testing.T) {
 	})
 	b.ways(5) // the first are slower
 	before := b.ways(stallMessages())
-	for chat := range stalledChats {
+	for chat := range stalledChats() {
 		stalled.Say(telegramtest.Said{From: telegramPerson(chat), Text: "hello"})
 	}
 	b.await("it has the messages of the platform that will stall", func() bool {
@@ -50,13 +51,13 @@ func TestAStalledPlatformCostsTheOthersNothing(t *testing.T) {
 		}
 		return err == nil && n > 0
 	})
-	for chat := range stalledChats { // these wait at the platform
+	for chat := range stalledChats() { // these wait at the platform
 		stalled.Say(telegramtest.Said{From: telegramPerson(chat), Text: "are you there?"})
 	}
 	during := b.ways(stallMessages())
 	stalled.Silence(false)
 	b.await("the stalled platform is answered, too", func() bool {
-		for chat := range stalledChats {
+		for chat := range stalledChats() {
 			if !slices.Contains(stalled.Texts(telegramPerson(chat).ID), "answer to are you there?") {
 				return false
 			}
@@ -71,7 +72,7 @@ func TestAStalledPlatformCostsTheOthersNothing(t *testing.T) {
 	b.tell(fmt.Sprintf(`stall of telegram beside matrix, %d chats wait for it
 answers of matrix       %d before, p50 %v and p99 %v
                         %d meanwhile, p50 %v and p99 %v
-`, stalledChats, len(before), quantile(before, 0.5), p99(before), len(during), quantile(during, 0.5), p99(during)))
+`, stalledChats(), len(before), quantile(before, 0.5), p99(before), len(during), quantile(during, 0.5), p99(during)))
 }
 
 // ways has people write n messages, one at a time, and gives how long each answer took to be shown.

@@ -87,7 +87,7 @@ func newPairRemove(s *shell) *cobra.Command {
 		Long:  "Forget what was decided about a sender. It holds from his next message on.\n\n" + principalHelp,
 		Args:  takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := corebot.ParsePrincipal(args[0])
+			p, err := corebot.ReadPrincipal(args[0])
 			if err != nil {
 				return usage(cmd, err)
 			}

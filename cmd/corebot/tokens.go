@@ -42,7 +42,7 @@ is said there. The principal is of the channel api. It gets its role as every ot
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n := operate.NewToken{Name: args[0], Days: days, Chats: chats}
 			if as != "" {
-				p, err := corebot.ParsePrincipal(as)
+				p, err := corebot.ReadPrincipal(as)
 				if err != nil || p != (corebot.Token{Sender: p.ID}).SendsAs() {
 					return usage(cmd, fmt.Errorf("--as %q: want a principal of the API, such as api::grafana", as))
 				}

@@ -299,7 +299,7 @@ func (d draft) validate() error {
 	}
 	for _, entry := range d.common.Allowlist.Values() {
 		account := d.name
-		if p, err := corebot.ParsePrincipal(entry); err == nil {
+		if p, err := corebot.ReadPrincipal(entry); err == nil {
 			account = p.Account
 		} else if k, err := corebot.ParseKey(entry); err == nil {
 			account = k.Account

@@ -108,7 +108,7 @@ func readGrants(where string, raw any) (Grants, error) {
 func (e Grant) grant() (g corebot.ToolGrant, err error) {
 	g.Tool, g.Role = e.Tool, corebot.Role(e.Role)
 	if e.Principal != "" {
-		if g.Principal, err = corebot.ParsePrincipal(e.Principal); err != nil {
+		if g.Principal, err = corebot.ReadPrincipal(e.Principal); err != nil {
 			return g, err
 		}
 	}
