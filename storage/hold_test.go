@@ -321,17 +321,20 @@ func wantFlows(t *testing.T, dir string, s *shop) {
 		}
 	}))
 	stored := map[string]int{}
-	for _, who := range sideQuery(t, dir, `SELECT held_for FROM lanes WHERE held_for IS NOT NULL`) {
-		stored[who]++
-	}
+	var odd []string
+	sideQueries(t, dir, func(ask asker) {
+		for _, who := range ask(`SELECT held_for FROM lanes WHERE held_for IS NOT NULL`) {
+			stored[who]++
+		}
+		odd = ask(`SELECT chat FROM lanes WHERE held_for IS NOT NULL AND (leased = 1 OR depth = 0)`)
+	})
 	if !maps.Equal(held, stored) {
 		t.Fatalf("held back are %v, the database has %v", held, stored)
 	}
 	if !maps.Equal(running, s.counts()) {
 		t.Fatalf("the turns that run are %v, want %v", running, s.counts())
 	}
-	if odd := sideQuery(t, dir,
-		`SELECT chat FROM lanes WHERE held_for IS NOT NULL AND (leased = 1 OR depth = 0)`); len(odd) > 0 {
+	if len(odd) > 0 {
 		t.Fatalf("%q are held back and leased, or empty", odd)
 	}
 }

@@ -34,13 +34,16 @@ func saidAt(t *testing.T, db *DB, k corebot.Key, id, text string, at time.Time) 
 		Key: k, Scope: corebot.FactsOfChat, Subject: "somebody", Relation: "says", Object: text, Sender: m.Sender,
 		MessageID: id, At: at,
 	}))
-	sideQuery(t, db.path, `UPDATE facts SET at = ? WHERE message_id = ?`, at.UnixMilli(), id)
-	sideQuery(t, db.path, `INSERT INTO attached_files (agent, channel, account, chat, thread, message_id, hash, name,
-		media_type, size, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', 1, ?)`, k.Agent, k.Channel, k.Account, k.Chat,
-		k.Thread, id, id, text, at.UnixMilli())
-	sideQuery(t, db.path, `INSERT OR REPLACE INTO summaries (chat_id, session, through, text, model, at, began_at)
-		SELECT id, session, 1, ?, '', ?, ? FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
-		AND thread = ?`, text, time.Now().UnixMilli(), at.UnixMilli(), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	sideQueries(t, db.path, func(ask asker) {
+		ask(`UPDATE facts SET at = ? WHERE message_id = ?`, at.UnixMilli(), id)
+		ask(`INSERT INTO attached_files (agent, channel, account, chat, thread, message_id, hash, name,
+			media_type, size, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', 1, ?)`, k.Agent, k.Channel, k.Account, k.Chat,
+			k.Thread, id, id, text, at.UnixMilli())
+		ask(`INSERT OR REPLACE INTO summaries (chat_id, session, through, text, model, at, began_at)
+			SELECT id, session, 1, ?, '', ?, ? FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+			AND thread = ?`, text, time.Now().UnixMilli(), at.UnixMilli(), k.Agent, k.Channel, k.Account, k.Chat,
+			k.Thread)
+	})
 }
 
 // tablesWith are the tables that have a text in one of their columns.

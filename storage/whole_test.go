@@ -98,10 +98,10 @@ func momentOf(table, column string) (statement string, ok bool) {
 }
 
 // rows are those of a table as literals of SQL. Each column with the time of making has the expression of that time.
-func rows(t *testing.T, path, table string) []string {
+func rows(t *testing.T, ask asker, table string) []string {
 	t.Helper()
 	var values []string
-	columns := sideQuery(t, path, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
+	columns := ask(`SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
 	for _, column := range columns {
 		if statement, ok := momentOf(table, column); ok {
 			values = append(values, fmt.Sprintf("'%s'", statement))
@@ -109,7 +109,7 @@ func rows(t *testing.T, path, table string) []string {
 			values = append(values, fmt.Sprintf("quote(%q)", column))
 		}
 	}
-	return sideQuery(t, path, fmt.Sprintf(`SELECT %s FROM %q ORDER BY %q`, strings.Join(values, " || ', ' || "), table,
+	return ask(fmt.Sprintf(`SELECT %s FROM %q ORDER BY %q`, strings.Join(values, " || ', ' || "), table,
 		columns[0]))
 }
 
@@ -117,11 +117,14 @@ func rows(t *testing.T, path, table string) []string {
 func contents(t *testing.T, path string) []string {
 	t.Helper()
 	all := schema(t, path)
-	for _, table := range append(tables(t, path), "sqlite_sequence") {
-		for _, row := range rows(t, path, table) {
-			all = append(all, table+": "+row)
+	names := append(tables(t, path), "sqlite_sequence")
+	sideQueries(t, path, func(ask asker) {
+		for _, table := range names {
+			for _, row := range rows(t, ask, table) {
+				all = append(all, table+": "+row)
+			}
 		}
-	}
+	})
 	return all
 }
 
@@ -143,7 +146,9 @@ func wholeText(t *testing.T, path string) string {
 		if table == "sqlite_sequence" {
 			b.WriteString("DELETE FROM sqlite_sequence;\n")
 		}
-		for _, row := range rows(t, path, table) {
+		var all []string
+		sideQueries(t, path, func(ask asker) { all = rows(t, ask, table) })
+		for _, row := range all {
 			fmt.Fprintf(&b, "INSERT INTO %s VALUES (%s);\n", table, row)
 		}
 	}
