@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/redact"
+	"github.com/corebot/corebot/internal/runes"
 )
 
 // Letters stores the dead letters.
@@ -102,11 +104,14 @@ func about(life corebot.Life) string {
 	return string(args)
 }
 
+// maxShownID bounds what a chat is shown of an id that somebody typed, in bytes.
+const maxShownID = 200
+
 func nothingMeant(id string) string {
 	if id == "" {
 		return "No message of yours in this chat was given up."
 	}
-	return fmt.Sprintf("There is no message %s in this chat.", id)
+	return fmt.Sprintf("There is no message %s in this chat.", runes.Head(redact.Visible(id), maxShownID))
 }
 
 // notGivenUp says why a known message cannot be retried.

@@ -175,6 +175,8 @@ func TestRetrySaysWhatThereIsNot(t *testing.T) {
 		k.WantTold("r3", "Message 1 was dropped and cannot be tried again. Please send it anew.")
 		k.Say("a", "r4", "/retry nothing")
 		k.WantTold("r4", "There is no message nothing in this chat.")
+		k.Say("a", "r5", "/retry no\u202ething")
+		k.WantTold("r5", "There is no message nothing in this chat.")
 	})
 }
 
