@@ -244,7 +244,8 @@ func fitsTx(t *tx, from, to corebot.Key) error {
 	return err
 }
 
-// agreeTx links what was asked for. Nobody agrees but the principal who offered.
+// agreeTx links what was asked for. Nobody agrees but the principal who offered. The policy was asked before this
+// commit, and others can have spoken in his conversation since.
 func (l *Links) agreeTx(t *tx, from corebot.Key, giver corebot.Principal) (k corebot.Link, err error) {
 	chat, err := knownChatTx(t, from)
 	if err != nil {
@@ -256,6 +257,12 @@ func (l *Links) agreeTx(t *tx, from corebot.Key, giver corebot.Principal) (k cor
 	}
 	if !found || k.Giver != giver.String() {
 		return corebot.Link{}, fmt.Errorf("a chat that wants to resume this conversation: %w", corebot.ErrNotFound)
+	}
+	if l.by.Role != corebot.RoleAdmin {
+		met, err := othersTx(t, from, giver)
+		if err != nil || met {
+			return corebot.Link{}, cmp.Or(err, errOthersHere)
+		}
 	}
 	asked := k.ID
 	if k, err = l.putTx(t, k.From, k.To, k.Giver, k.Taker); err != nil {
@@ -277,7 +284,17 @@ func (l *Links) Put(ctx context.Context, from, to corebot.Key) (k corebot.Link, 
 	return k, err
 }
 
-var errOthersThere = fmt.Errorf("%w: others have spoken in the chat that would resume", corebot.ErrInvalid)
+var (
+	errOthersThere = fmt.Errorf("%w: others have spoken in the chat that would resume", corebot.ErrInvalid)
+	errOthersHere  = fmt.Errorf("%w: others have spoken in this session meanwhile, and only an admin of this chat can "+
+		"link it", corebot.ErrInvalid)
+)
+
+// othersTx says whether others than a principal have spoken in the session of a chat.
+func othersTx(t *tx, k corebot.Key, p corebot.Principal) (bool, error) {
+	other := ""
+	return t.one(anotherInSession, []any{&other}, append(keyArgs(k), storedSender(k, p))...)
+}
 
 // putTx begins a new session in a chat with what is in play in another one. Words that came there by a link stay there:
 // whoever gave them agreed to one chat.
@@ -314,8 +331,7 @@ func (l *Links) putTx(t *tx, from, to corebot.Key, giver, taker string) (k coreb
 		if err != nil {
 			return k, err
 		}
-		other := ""
-		met, err := t.one(anotherInSession, []any{&other}, append(keyArgs(to), storedSender(to, who))...)
+		met, err := othersTx(t, to, who)
 		if err != nil || met {
 			return k, cmp.Or(err, errOthersThere)
 		}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -164,6 +165,42 @@ func TestADuplicateOfALinkChangesNothing(t *testing.T) {
 	wantTexts(t, texts, turnOf("m0")...)
 	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM history`); n[0] != "6" {
 		t.Errorf("%s entries", n[0])
+	}
+}
+
+// The policy looks for others before the commit, and somebody can speak in between. An admin may link their words.
+func TestAYesTakesNobodysWordsAlongWhoSpokeAfterThePolicyWasAsked(t *testing.T) {
+	for role, linked := range map[corebot.Role]bool{corebot.RoleNormal: false, corebot.RoleAdmin: true} {
+		db := openTest(t, t.TempDir())
+		from, to := testKey("a"), testKey("b")
+		exchangeTest(t, db, from, "m0", "ann", false)
+		l, code := NewLinks(db), ""
+		var refused error
+		for i, step := range []corebot.LinkStep{corebot.LinkOffer, corebot.LinkEnter, corebot.LinkAgree} {
+			m := testMessage(from.Chat, fmt.Sprintf("c%d", i))
+			m.Direction, m.Kind, m.Parts = corebot.Control, corebot.KindControl, corebot.TextPart("/link")
+			m.Sender.ID = "ann"
+			switch step {
+			case corebot.LinkEnter:
+				m.Key = to
+			case corebot.LinkAgree:
+				exchangeTest(t, db, from, "m1", "cat", false)
+			}
+			_, err := l.Command(t.Context(), m, step, code, corebot.AuditEvent{Role: role},
+				func(all []corebot.Link, err error) []corebot.Message {
+					if refused = err; step == corebot.LinkOffer && err == nil {
+						code = all[0].Code
+					}
+					return nil
+				})
+			must(t, err)
+		}
+		if got := refused == nil; got != linked || !linked && !errors.Is(refused, corebot.ErrInvalid) {
+			t.Errorf("%s: %v", role, refused)
+		}
+		if n := sideQuery(t, db.path, `SELECT COUNT(*) > 0 FROM history WHERE linked <> 0`); (n[0] == "1") != linked {
+			t.Errorf("%s: copied is %s", role, n[0])
+		}
 	}
 }
 
