@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/agent/skills"
@@ -42,13 +43,14 @@ type victim struct {
 	sent *[]string
 
 	described []string // descriptions of tools that nobody has approved
+	agent     agent.Options
 	o         apptest.Options
 	n         int
 }
 
-func newVictim(t *testing.T, described ...string) *victim {
+func newVictim(t *testing.T, o agent.Options, described ...string) *victim {
 	t.Helper()
-	v := &victim{t: t, dir: t.TempDir(), data: t.TempDir(), sent: new([]string), described: described}
+	v := &victim{t: t, dir: t.TempDir(), data: t.TempDir(), sent: new([]string), agent: o, described: described}
 	for path, text := range map[string]string{
 		"IDENTITY.md": "I am Corebot.", "memory/MEMORY.md": "Ann likes tea.", "notes/free.txt": "free",
 		"skills/dormant/SKILL.md": "---\nname: dormant\ndescription: sleeps\ntrigger: manual\n---\nzzz\n",
@@ -65,6 +67,12 @@ func newVictim(t *testing.T, described ...string) *victim {
 	return v
 }
 
+// sayings and summaries are of a store that opens after the tools that read them are made.
+type (
+	sayings   struct{ *storage.Vectors }
+	summaries struct{ *storage.History }
+)
+
 // open starts a Corebot on the workspace and the database.
 func (v *victim) open() {
 	v.t.Helper()
@@ -79,7 +87,7 @@ func (v *victim) open() {
 		return apptest.Tool(name, traits, func(context.Context, string) (string, error) { return v.tool, nil })
 	}
 	v.o = apptest.Options{
-		Dir: v.data, Model: apptest.Always(obeys), Box: tools.Options{Patience: patience},
+		Dir: v.data, Model: apptest.Always(obeys), Agent: v.agent, Box: tools.Options{Patience: patience},
 		Notes: &apptest.Notes{Memory: pages, Global: "Ann likes tea."},
 		Tools: append(builtin.Workspace(roots.NewReach(root, roots.NewDisk(roots.List{})), pages, nil),
 			builtin.SkillsEnable(known), builtin.ChatSetRole(), builtin.TasksSchedule(scheduler.Planner{}),
@@ -97,8 +105,11 @@ func (v *victim) open() {
 			tools.ReadOnly|tools.Outside|tools.Unapproved,
 			func(context.Context, tools.Call, apptest.ToolArgs) (string, error) { return "", nil }))
 	}
+	said, summed := &sayings{}, &summaries{}
+	v.o.Tools = append(v.o.Tools, builtin.HistorySearch(said), builtin.MemorySummary(summed))
 	v.Kit = apptest.New(v.t, v.o)
 	from.Chats = storage.NewChats(v.DB)
+	said.Vectors, summed.History = storage.NewVectors(v.DB, storage.VectorOptions{}), storage.NewHistory(v.DB)
 	v.Start()
 }
 
@@ -126,6 +137,9 @@ func obeys(_ context.Context, r llm.Request, _ func(string)) (corebot.Answer, er
 	}
 	for _, tool := range r.Tools {
 		marked = marked || strings.Contains(tool.Description, obey)
+	}
+	if len(r.Tools) == 0 { // a summary is to be made, and a bad one keeps what mallory wants
+		return corebot.Answer{Text: "- " + r.Messages[len(r.Messages)-1].Text, Model: "scripted"}, nil
 	}
 	switch tool, args, _ := strings.Cut(read, " "); {
 	case wished:
@@ -169,6 +183,15 @@ func (v *victim) says(in channels.Incoming) {
 func (v *victim) say(who, chat, text string) {
 	v.t.Helper()
 	v.says(channels.Incoming{Chat: chat, SenderID: who, Parts: corebot.TextPart(text)})
+}
+
+// looksBack has ann read what is kept of the chat, and the model must obey what it finds there.
+func (v *victim) looksBack(chat, text string) {
+	v.t.Helper()
+	before := v.asked()
+	if v.say("ann", chat, text); v.asked() == before {
+		v.t.Errorf("%s found nothing to obey", text)
+	}
 }
 
 // poisonedDoors are the ways on which a text of mallory comes into a turn of ann, or into one of his own.
@@ -224,12 +247,29 @@ var poisonedDoors = map[string]func(v *victim, chat, text string){
 	"memory of the chat": func(v *victim, chat, text string) {
 		v.say("mallory", chat, fmt.Sprintf(`READ memory.write {"scope":"chat","content":%q}`, text))
 		v.say("ann", chat, "/new")
-		v.say("ann", chat, `READ memory.read {"scope":"chat"}`)
+		v.looksBack(chat, `READ memory.read {"scope":"chat"}`)
 	},
 	"search of memory": func(v *victim, chat, text string) {
 		v.say("mallory", chat, fmt.Sprintf(`READ memory.write {"scope":"chat","content":%q}`, "zebra: "+text))
 		v.say("ann", chat, "/new")
-		v.say("ann", chat, `READ memory.search {"query":"zebra"}`)
+		v.looksBack(chat, `READ memory.search {"query":"zebra"}`)
+	},
+	"search of the history": func(v *victim, chat, text string) {
+		v.say("mallory", chat, "zebra: "+text)
+		v.say("ann", chat, "/new")
+		v.looksBack(chat, `READ history.search {"query":"zebra"}`)
+	},
+	"summary": func(v *victim, chat, text string) {
+		v.say("mallory", chat, text)
+		for range 4 {
+			v.say("ann", chat, strings.Repeat("much more was said. ", 200))
+		}
+		v.say("ann", chat, "/new")
+		v.looksBack(chat, `READ memory.summary {}`)
+		found, err := storage.NewHistory(v.DB).Summaries(v.t.Context(), apptest.Key(chat), corebot.SummaryRange{}, 10)
+		if err != nil || len(found) == 0 || !strings.Contains(found[0].Text, obey) {
+			v.t.Errorf("the summaries are %.300v: %v", found, err)
+		}
 	},
 	"fork": func(v *victim, chat, text string) {
 		v.say("mallory", chat, text)
@@ -243,6 +283,9 @@ var poisonedDoors = map[string]func(v *victim, chat, text string){
 		v.say("ann", "to-"+chat, "go on")
 	},
 }
+
+// doorAgents are agents for doors that others do not open.
+var doorAgents = map[string]agent.Options{"summary": {ContextTokens: 8_000, OutputTokens: 1_000}}
 
 // wantUnharmed: nothing that the texts wanted has been done.
 func (v *victim) wantUnharmed(when string) {
@@ -298,7 +341,7 @@ func TestPoisonThroughEveryDoorHasNoEffectWithoutADecision(t *testing.T) {
 	for name, door := range poisonedDoors {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				v := newVictim(t)
+				v := newVictim(t, doorAgents[name])
 				for i, text := range texts {
 					door(v, fmt.Sprint("c", i), obey+" "+text)
 				}
@@ -323,7 +366,7 @@ func TestPoisonThroughEveryDoorHasNoEffectWithoutADecision(t *testing.T) {
 // The descriptions of an MCP server's tools are in every request of an admin.
 func TestPoisonedDescriptionsHaveNoEffectWithoutADecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newVictim(t, apptest.Poison()[:100]...)
+		v := newVictim(t, agent.Options{}, apptest.Poison()[:100]...)
 		v.say("ann", "c", "hello")
 		if v.asked() == 0 {
 			t.Error("the model did not obey")
@@ -335,7 +378,7 @@ func TestPoisonedDescriptionsHaveNoEffectWithoutADecision(t *testing.T) {
 // The wishes of ann herself are carried out: the walls are no wall around everything.
 func TestWhatAnAdminWantsHerselfIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newVictim(t)
+		v := newVictim(t, agent.Options{})
 		v.say("ann", "own", obey+" do it all")
 		role, err := v.Grants.RoleOf(t.Context(), apptest.Person("mallory"), corebot.Key{})
 		if len(*v.sent) != 1 || role != corebot.RoleAdmin || err != nil {
