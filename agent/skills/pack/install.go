@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,15 +108,60 @@ func install(dir, staging string, p Pack, was string, now time.Time, swap func(f
 		return err
 	}
 	if there, err := Look(dir, p.Name); there.Hash != was || err != nil && !errors.Is(err, corebot.ErrNotFound) {
-		return corebot.WithHint(fmt.Errorf("%w: the skill %s was changed meanwhile: nothing was installed",
-			corebot.ErrInvalid, p.Name), "give the command again, and look at the difference")
+		return changedMeanwhile(p.Name)
 	}
 	if err := swap(fresh, place); err != nil {
 		keep = errors.Is(err, errStranded)
 		return fmt.Errorf("put the skill %s in its place: %w", p.Name, err)
 	}
+	if err := putBack(fresh, place, was, swap); err != nil {
+		keep = errors.Is(err, errStranded)
+		return errors.Join(err, syncDir(dir))
+	}
 	fault.Point("skill", "after")
 	return syncDir(dir)
+}
+
+func changedMeanwhile(name string) error {
+	return corebot.WithHint(fmt.Errorf("%w: the skill %s was changed meanwhile: nothing was installed",
+		corebot.ErrInvalid, name), "give the command again, and look at the difference")
+}
+
+// putBack undoes an exchange if what was replaced is not what was looked at before. An editor, or another command, can
+// change a skill between that look and the exchange.
+func putBack(fresh, place, was string, swap func(fresh, place string) error) (err error) {
+	name, old := filepath.Base(place), fresh
+	if _, err := os.Lstat(fresh + moved); err == nil {
+		old += moved
+	}
+	_, missing := os.Lstat(old)
+	none := errors.Is(missing, fs.ErrNotExist)
+	if !none {
+		there, err := Look(filepath.Dir(old), filepath.Base(old))
+		if err == nil && there.Hash == was && deletable(old) == nil {
+			return nil
+		}
+	} else if was == "" {
+		return nil
+	}
+	switch {
+	case none: // somebody has removed it
+		err = os.Rename(place, fresh)
+	case old == fresh:
+		err = swap(fresh, place)
+	default:
+		err = errors.Join(os.Rename(place, fresh), os.Rename(old, place))
+	}
+	if err == nil || none {
+		return cmp.Or(err, changedMeanwhile(name))
+	}
+	kept := fresh + moved
+	if old == fresh {
+		err = errors.Join(err, os.Rename(old, kept))
+	}
+	_ = os.Mkdir(fresh, 0o700) // beside it, the one that is kept is the only copy: see stranded
+	return corebot.WithHint(fmt.Errorf("the skill %s was changed meanwhile, and the new one is in its place: %w, and "+
+		"is in %s: %w", name, errStranded, kept, err), "take what was changed from "+kept)
 }
 
 // staged begins the names of what lies in the staging directory.
