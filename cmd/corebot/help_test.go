@@ -119,7 +119,8 @@ func TestTheSkillAboutCorebotSaysWhatTheHelpSays(t *testing.T) {
 			t.Errorf("the page does not name `corebot %s`, which the help lists", m[1])
 		}
 	}
-	for _, m := range regexp.MustCompile("`corebot ([a-z ]+) [^`]*--([a-z-]+)").FindAllStringSubmatch(string(data), -1) {
+	flags := regexp.MustCompile("`corebot ([a-z ]+) [^`]*--([a-z-]+)")
+	for _, m := range flags.FindAllStringSubmatch(string(data), -1) {
 		found, _, err := newRoot().Find(strings.Fields(m[1]))
 		if err != nil || found.Flag(m[2]) == nil {
 			t.Errorf("%s has no flag --%s: %v", m[1], m[2], err)
