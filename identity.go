@@ -111,8 +111,8 @@ func ParsePrincipal(s string) (Principal, error) {
 	return p, nil
 }
 
-// ReadPrincipal reads a principal as a person writes it: as [ParsePrincipal] does, or with the id as the platform shows
-// it, such as mail:main:ann@example.org and matrix:main:@ann:example.org.
+// ReadPrincipal reads a principal as a person writes it. It takes what [ParsePrincipal] takes, and the id as the
+// platform shows it, such as mail:main:ann@example.org and matrix:main:@ann:example.org.
 func ReadPrincipal(s string) (Principal, error) {
 	p, err := ParsePrincipal(s)
 	parts := strings.SplitN(s, ":", 3)

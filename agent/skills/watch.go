@@ -49,7 +49,7 @@ func (s *Store) note() noted {
 	return noted{s.root.Mark(), listing, others}
 }
 
-// quiet says that the skills are still those of a held prompt: the system noted no change, nobody told of one, and a
+// quiet says that the skills are still those of a held prompt. The system noted no change, nobody told of one, and a
 // part of the skills was looked at.
 func (s *Store) quiet(last *held) bool {
 	if last.mark == (rootfs.Mark{}) || last.others != s.others() || last.mark != s.root.Mark() {

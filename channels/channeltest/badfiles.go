@@ -179,8 +179,8 @@ func names() (all []badFile) {
 	return all
 }
 
-// getsBadFiles sends one bad file after the other. Each message is there once, with the file or why there is none. What
-// a sender calls a file leads nowhere, and Corebot never has more of a file in memory than a piece.
+// getsBadFiles sends one bad file after the other. Each message is there once, with the file or why there is none. A
+// sender's name for a file leads nowhere, and Corebot never has more of a file in memory than a piece.
 func getsBadFiles(r *rig) {
 	if r.Attach == nil {
 		if r.NoFiles == "" {

@@ -149,7 +149,8 @@ func newGreeted(conn net.Conn) greeted {
 func (g greeted) Read(b []byte) (int, error) { return g.in.Read(b) }
 
 // startTLS begins TLS before the library reads a byte: on a connection that begins in the clear a guard would see
-// nothing but ciphers. What the server says before is read once, within limits.
+// nothing but ciphers. The words of the server before that are read once, within
+// limits.
 func (s server) startTLS(conn net.Conn) (net.Conn, error) {
 	if err := conn.SetDeadline(time.Now().Add(dialTime)); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"github.com/corebot/corebot/channels/mail/mailtest"
 )
 
-// What a server says up to the answer to the login, and from there up to the fetch of the first mail.
+// The words of a server up to the answer to the login, and from there up to the fetch of the first mail.
 const (
 	hello    = "* OK [CAPABILITY IMAP4rev1] Dovecot (Debian) ready.\r\n" + piece
 	loggedIn = "T1 OK [CAPABILITY IMAP4rev1] in (at last)\r\n" + piece

@@ -285,7 +285,8 @@ func TestAnAnswerInAnEncryptedRoomIsEncryptedAndFoundAgain(t *testing.T) {
 	}
 }
 
-// A homeserver that is killed breaks off each request for a second or two. That must use up no attempts of a reply.
+// A homeserver that is killed breaks off each request for a second or two. A reply must lose no
+// attempts by it.
 func TestAQuestionBeforeAnEncryptedSendWaitsForAHomeserverThatBreaksOff(t *testing.T) {
 	for _, name := range []string{"joined_members", "state"} {
 		h := newSecretHome(t)

@@ -97,7 +97,7 @@ func (p *telegramPlatform) say(chat int, text string) {
 	p.Say(telegramtest.Said{From: telegramPerson(chat), Text: text})
 }
 
-// shown leaves out drafts that were cut off before anything stood in them: a kill between the answer of the platform
+// shown leaves out drafts that were cut off before anything stood in them. A kill between the answer of the platform
 // and the commit that notes the draft leaves one.
 func (p *telegramPlatform) shown(chat int) []string {
 	empty := func(text string) bool { return p.stream && text == "…" }

@@ -16,8 +16,8 @@ import (
 
 const hostileText = `<script>document.title='broken'</script><img src=x onerror="document.title='broken'">`
 
-// largeHome is a home with 10,000 chats, of which 1,200 have two messages that wait, 100,000 rows of the audit trail,
-// 20,000 days of usage, and one chat with 5,000 entries: results of tools that are markup, and a last message of 1 MB.
+// largeHome is a home with 10,000 chats, 100,000 rows of the audit trail and 20,000 days of usage. 1,200 chats have two
+// messages that wait. One has 5,000 entries: results of tools that are markup, and a last message of 1 MB.
 func largeHome(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()

@@ -18,8 +18,8 @@ import (
 // mapping is a part of the address space.
 type mapping struct{ from, to uintptr }
 
-// ofFile finds in a text like that of /proc/self/smaps the mappings of a file that hold nothing but what the file has:
-// they cannot be written, and no page of them was. A program that is linked to run at any address has mappings that
+// ofFile finds in a text like that of /proc/self/smaps the mappings of a file that hold nothing but what the file has.
+// They cannot be written, and no page of them was. A program that is linked to run at any address has mappings that
 // were written before they were closed; to drop those would end it.
 func ofFile(smaps io.Reader, file string) (found []mapping, err error) {
 	var last mapping

@@ -36,8 +36,8 @@ type watch struct {
 // Mark is a moment from which the system notes changes. The zero Mark is none.
 type Mark struct{ told uint64 }
 
-// Watch has the system note changes in directories, for [Root.Mark]. It gives false unless each is noted. That is so on
-// some file systems, for more than 2,048 directories of a root, and if the system has no room.
+// Watch has the system note changes in directories, for [Root.Mark]. It gives false unless each is noted: on some
+// file systems, for more than 2,048 directories of a root, and if the system has no room.
 func (r *Root) Watch(dirs []string) bool {
 	w := &r.watch
 	w.mu.Lock()
@@ -92,8 +92,8 @@ func (w *watch) open(r *Root) bool {
 	return true
 }
 
-// read takes in what the system has noted. It says false when the queue cannot be read. What is left in a queue that
-// grows meanwhile is for the next call, which then finds another moment.
+// read takes in what the system has noted. It says false when the queue cannot be read. A queue that grows meanwhile
+// leaves a rest to the next call, which then finds another moment.
 func (w *watch) read() bool {
 	var buf [16 << 10]byte
 	for range 64 {

@@ -1,5 +1,5 @@
-// Package platform is what the tests' servers of chat networks with an HTTP API have in common: a port of the loopback
-// interface, what a test orders of the server, and what the server remembers of requests.
+// Package platform is what the tests' servers of chat networks with an HTTP API have in common. They have a port of the
+// loopback interface, take orders of a test, and remember requests.
 package platform
 
 import (
