@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -198,7 +199,7 @@ func (me self) words(text string) (said string, mentioned bool) {
 	if rest, is := strings.CutPrefix(strings.TrimSpace(text), own); is {
 		_, behind, closed := strings.Cut(rest, ">")
 		if closed && (rest[0] == '>' || rest[0] == '|') && strings.TrimSpace(behind) != "" {
-			text = strings.TrimLeft(behind, " :,")
+			text = cmp.Or(strings.TrimLeft(behind, " :,"), behind) // who says nothing but a colon is heard, too
 		}
 	}
 	text = references.ReplaceAllStringFunc(text, func(found string) string {

@@ -154,6 +154,7 @@ func TestAMessageIsReadAsAPersonSeesIt(t *testing.T) {
 		{slacktest.Said{Text: mention + ": !status"}, "/status", true},
 		{slacktest.Said{Text: "is " + mention + " there?"}, "is @corebot there?", true},
 		{slacktest.Said{Text: mention}, "@corebot", true},
+		{slacktest.Said{Text: mention + " :,"}, ":,", true},
 		{slacktest.Said{Text: "hello <@U0BOB> in <#C1|general>, <!here>"}, "hello @U0BOB in #general, @here", false},
 		{slacktest.Said{Text: "a &lt;b&gt; &amp;amp; <https://a.org|link>"}, "a <b> &amp; link (https://a.org)", false},
 		{slacktest.Said{Text: "<mailto:a@b.org|a@b.org> <https://a.org>"}, "a@b.org https://a.org", false},
