@@ -91,6 +91,9 @@ func TestAChangeOfManySkillsThatTheSystemDoesNotNoteIsFoundByTheLooksAtAPartOfTh
 	must(t, err)
 	copy(mapped[strings.Index(string(mapped), "old."):], "new.")
 	must(t, syscall.Munmap(mapped))
+	if after, err := f.Stat(); err == nil && after.ModTime().Equal(info.ModTime()) {
+		t.Skip("a mapped write leaves no time on this file system, such as tmpfs")
+	}
 	seen := 0
 	for i := 1; i <= 8 && seen == 0; i++ {
 		b.store.Age(time.Second)
