@@ -187,7 +187,8 @@ func (s *Server) do(c Call, r *http.Request, path string) (any, *Fault) {
 	case ch.mute:
 		return nil, &Fault{Status: 403, Code: 50013, Message: "Missing Permissions"}
 	}
-	if until := time.Until(s.floods[c.route()]); until > 0 {
+	f := s.floods[c.route()]
+	if until := time.Until(f.until); until > 0 && time.Since(f.told) > underWay {
 		s.Complain("channel %s was to be left alone for another %v by %s", c.Channel, until, c.Name)
 	}
 	if c.Name == "typing" {

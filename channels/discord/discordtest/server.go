@@ -142,7 +142,7 @@ type Server struct {
 	starts   int // sessions that may still begin today
 	conns    map[*conn]struct{}
 	deaf     bool
-	floods   map[string]time.Time // what is refused in a channel until then, by [Call.route]
+	floods   map[string]flood // by [Call.route]
 	budgets  map[string]*edits
 	global   time.Time
 	waiting  map[string]string // interactions that were not answered: their tokens
@@ -168,7 +168,7 @@ func New() *Server {
 	s := &Server{
 		Beat: 41250 * time.Millisecond, Content: true, EditsIn: 5 * time.Second, token: Token, starts: 1000,
 		channels: map[string]*channel{}, guilds: []string{Guild}, sessions: map[string]*session{},
-		conns: map[*conn]struct{}{}, floods: map[string]time.Time{}, waiting: map[string]string{},
+		conns: map[*conn]struct{}{}, floods: map[string]flood{}, waiting: map[string]string{},
 		budgets: map[string]*edits{},
 	}
 	s.Listen(s.serve)
@@ -408,6 +408,12 @@ func answer(w http.ResponseWriter, result any, refused *Fault) {
 // route is what the platform counts requests by: sends to a channel are not counted as signs of typing there.
 func (c Call) route() string { return c.Name + " " + c.Channel }
 
+// flood is when the bot was told to leave a route alone, and until when.
+type flood struct{ told, until time.Time }
+
+// underWay is how long a request can have been on its way when the bot was told.
+const underWay = 100 * time.Millisecond
+
 // flood remembers until when a route, or everything, must be left alone.
 func (s *Server) flood(c Call, f Fault) {
 	if f.RetryAfter == 0 {
@@ -419,7 +425,7 @@ func (s *Server) flood(c Call, f Fault) {
 	if f.Global {
 		s.global = until
 	} else {
-		s.floods[c.route()] = until
+		s.floods[c.route()] = flood{time.Now(), until}
 	}
 }
 
