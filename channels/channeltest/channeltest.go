@@ -26,6 +26,7 @@ package channeltest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -221,15 +222,18 @@ func (r *rig) reply(id, text string) {
 }
 
 func comesIn(r *rig) {
-	ids := []string{"m1", "m2", "m3"}
-	for _, id := range ids {
-		r.say(id, "text of "+id)
+	// The third is an item of the published naughty strings. Behind the name of a bot it looks like a part of that.
+	texts := []string{"text of m0", "text of m1", ",", ":"}
+	for i, text := range texts {
+		id := fmt.Sprint("m", i)
+		r.say(id, text)
 		r.until(id+" is stored", func() bool { return len(r.stored(id)) == 1 })
 	}
-	for _, id := range ids {
+	for i, text := range texts {
+		id := fmt.Sprint("m", i)
 		d := r.kit.Claim()
 		m := d.Message
-		if m.ID != r.ID(id) || m.Text() != "text of "+id || m.Key != r.key() || m.Sender.ID == "" ||
+		if m.ID != r.ID(id) || m.Text() != text || m.Key != r.key() || m.Sender.ID == "" ||
 			m.Sender.Channel != r.Account.Kind || m.Sender.Account != r.Account.Name {
 			r.t.Errorf("%s came in as %+v", id, m)
 		}
