@@ -9,6 +9,8 @@
 //     message. Notices are outbound messages and never cause notices.
 //   - Work follows work. The commit of a turn also claims the worker's next message, if one is ready and no other
 //     worker waits for it.
+//   - A turn that stands still holds up no other chat for long. A worker whose turn is long loses its place to a new
+//     one, within a limit.
 //   - Shutdown is not a failure. Claims end first. Turns then have the drain time to finish. The remaining turns are
 //     released without counting an attempt, and resume from their journal.
 //   - /stop acts at accept. It is stored with its effect before it is acknowledged, and cancels the running turn.

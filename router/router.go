@@ -100,7 +100,7 @@ func (p Parts) whole() bool {
 
 // Options of a [Router]. Zero values mean the defaults.
 type Options struct {
-	Workers   int           // turns that run at once; 64
+	Workers   int           // turns that run at once, beside those that take long (see [crew]); 64
 	Drain     time.Duration // how long turns can go on after shutdown began; 30 s
 	MaxBytes  int           // of one control message; 1 MiB
 	Spending  Spending      // usage and its caps
@@ -155,6 +155,7 @@ type Router struct {
 	policy    *policy.Policy
 	opts      Options
 	active    active
+	crew      atomic.Pointer[crew]          // of the Run that goes on; nil: none yet
 	steps     watchdog.Steps[corebot.Lease] // what workers do outside of the agent
 	shared    sharedUse
 	budget    atomic.Pointer[corebot.Budget] // instead of the budget of opts; nil: it has not changed
@@ -195,41 +196,22 @@ func (r *Router) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		time.AfterFunc(r.opts.Drain, func() { abort(corebot.ErrShutdown) })
 	})()
-	var turns, heart sync.WaitGroup
+	var heart sync.WaitGroup
 	beat, still := context.WithCancel(context.WithoutCancel(ctx))
 	heart.Go(func() { r.heartbeat(beat) })
+	crew := &crew{router: r, claims: ctx, work: work}
+	r.crew.Store(crew)
 	for range r.opts.Workers {
-		turns.Go(func() { r.loop(ctx, work) })
+		crew.start()
 	}
-	turns.Wait()
+	crew.here.Wait()
 	still()
 	heart.Wait()
 	return nil
 }
 
-// loop is one worker. The context claims ends its claims; the context work ends its turns.
-func (r *Router) loop(claims, work context.Context) {
-	pause := backoff.Policy{Base: 100 * time.Millisecond, Max: 10 * time.Second}
-	for failures := 0; claims.Err() == nil; {
-		ds, err := r.queue.Claim(claims, corebot.InboundPool, 1)
-		if err != nil {
-			if claims.Err() != nil || errors.Is(err, corebot.ErrClosed) {
-				return
-			}
-			failures++
-			r.opts.Log.Error().Err(err).Msg("claim")
-			backoff.Sleep(claims, pause.After(failures))
-			continue
-		}
-		failures = 0
-		for len(ds) > 0 { // what was claimed is run, also when the claims have ended meanwhile
-			ds = append(ds[1:], r.deliver(claims, work, ds[0])...)
-		}
-	}
-}
-
 // deliver takes one delivery to its end. It returns what it has claimed in the commit of that end, if anything.
-func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (claimed []corebot.Delivery) {
+func (r *Router) deliver(w *worker, d corebot.Delivery) (claimed []corebot.Delivery) {
 	log := r.opts.Log.With().Str("chat", d.Message.Key.String()).Str("message_id", d.Message.ID).Str("execution",
 		d.RunID()).Int("attempt", d.Attempt).Logger()
 	r.opts.Tracer.Claim(&d)
@@ -237,7 +219,7 @@ func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (clai
 	if span.Recorded() {
 		log = log.With().Str("trace_id", span.At().IDText()).Logger()
 	}
-	ctx, release := r.active.begin(trace.With(log.WithContext(work), span), d)
+	ctx, release := r.active.begin(trace.With(log.WithContext(w.crew.work), span), d)
 	defer release()
 	r.steps.Begin(d.Lease, time.Now())
 	defer r.steps.End(d.Lease)
@@ -245,7 +227,7 @@ func (r *Router) deliver(claims, work context.Context, d corebot.Delivery) (clai
 	started := time.Now()
 	result := toItsCall(d, r.run(ctx, d))
 	next := corebot.Claim{}
-	if claims.Err() == nil {
+	if w.claims() {
 		next = r.queue.Next(corebot.InboundPool, 1)
 	}
 	claimed, err := r.commit(ctx, d, result, next)
@@ -361,7 +343,10 @@ func (r *Router) turn(ctx context.Context, d corebot.Delivery) (result corebot.R
 func (r *Router) Overdue() (mark string) { return r.steps.Overdue("a worker with lane and epoch") }
 
 // Free says whether a worker waits for a message.
-func (r *Router) Free() bool { return r.active.count() < r.opts.Workers }
+func (r *Router) Free() bool {
+	c := r.crew.Load()
+	return c == nil || c.room(r.active.count())
+}
 
 // commitTries bounds the tries of a commit while its lease is extended.
 const commitTries = 6
