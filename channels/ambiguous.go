@@ -31,6 +31,43 @@ var ErrMayBeShown = errors.New("it may have been sent")
 // [ErrMayBeShown], which a question that broke off wraps as well: a platform that was killed can tell later.
 var ErrCannotTell = errors.New("the platform cannot tell whether it is shown")
 
+// outOfOrder is the error of an answer with a status of 500 or more.
+type outOfOrder struct{ error }
+
+func (e outOfOrder) Unwrap() error { return e.error }
+
+// OutOfOrder is the failure of a request that a platform, or a server before it, has answered with a status of 500 or
+// more. The message waits.
+func OutOfOrder(err error) error {
+	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: Unsent, Err: outOfOrder{err}}
+}
+
+// Unsure is the error of a send or an edit. A platform that is [OutOfOrder] can have carried it out all the same: a
+// server before the platform gives up sooner than the platform.
+func Unsure(err error) error {
+	f := (*corebot.Failure)(nil)
+	if !errors.As(err, new(outOfOrder)) || !errors.As(err, &f) {
+		return err
+	}
+	return &corebot.Failure{
+		Class: f.Class, RetryAfter: f.RetryAfter, Err: fmt.Errorf("%w: %w", ErrMayBeShown, f.Err),
+	}
+}
+
+// NotShown is the error of a step that shows nothing, such as an upload, or nothing twice. Such a step makes no send
+// ambiguous. A platform that is killed breaks off such steps as it breaks off sends. So a step
+// without an answer uses up no attempts at first.
+func NotShown(err error) error {
+	if !errors.Is(err, ErrMayBeShown) {
+		return err
+	}
+	class, wait := corebot.RateLimited, unansweredWait
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
+		class, wait = f.Class, f.RetryAfter
+	}
+	return &corebot.Failure{Class: class, RetryAfter: wait, Err: errors.New(err.Error())}
+}
+
 // heldBack is the error of a message that is kept for an operator, because nobody can say whether it was shown.
 type heldBack struct{ error }
 

@@ -20,11 +20,12 @@ import (
 // teller is an editor whose platform can tell what it shows.
 type teller struct {
 	*editor
-	lose  func(o channels.Outbound) bool // the answer to a send
-	mute  bool                           // it answers no question
-	alike bool                           // it knows messages by their texts only
-	late  int                            // how often it says that it does not show what it shows
-	asked int
+	lose   func(o channels.Outbound) bool // the answer to a send
+	answer error                          // in its place; nil: there is none
+	mute   bool                           // it answers no question
+	alike  bool                           // it knows messages by their texts only
+	late   int                            // how often it says that it does not show what it shows
+	asked  int
 
 	locked sync.Mutex
 	by     map[string]string // the platform's ids, by the key of the send
@@ -41,6 +42,9 @@ func (p *teller) Send(ctx context.Context, o channels.Outbound) (channels.Receip
 		p.by = map[string]string{}
 	}
 	p.by[o.IdempotencyKey] = r.IDs[0]
+	if p.lose != nil && p.lose(o) && p.answer != nil {
+		return channels.Receipt{}, p.answer
+	}
 	if p.lose != nil && p.lose(o) {
 		return channels.Receipt{}, fmt.Errorf("%w: no answer", channels.ErrMayBeShown)
 	}
@@ -89,6 +93,57 @@ func TestAnEllipsisWhoseAnswerWasLostIsFoundAgain(t *testing.T) {
 		s.kept(t, 0)
 		s.stop()
 	})
+}
+
+// A server before the platform gives up sooner than the platform.
+func TestAnEllipsisThatIsAnsweredByAnErrorOfThePlatformGrowsAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, lose: lostEllipsis}
+		p.answer = channels.Unsure(channels.OutOfOrder(errors.New("504")))
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		for range 30 {
+			s.grow("x")
+		}
+		if len(s.edited()) == 0 || p.asked == 0 {
+			t.Errorf("%d edits, and the platform was asked %d times", len(s.edited()), p.asked)
+		}
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "xx")
+		s.shows(t, "xx")
+		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// Nobody writes into the chat any more, so no next message looks.
+func TestAnEllipsisThatThePlatformKnowsLateIsTakenBackWithoutANextMessage(t *testing.T) {
+	for name, replied := range map[string]bool{"a reply was sent": true, "the turn was stopped": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, lose: lostEllipsis, mute: true}
+				s := streamBy(t, "", p.editor, p)
+				pass(time.Minute)
+				s.turn(live.TurnStarted, "")
+				s.grow("a", "b")
+				s.turn(live.TurnEnded, "answered")
+				s.over(t)
+				want := []string(nil)
+				if replied {
+					s.say(t, corebot.KindReply, "r1", "m1", "ab")
+					want = []string{"ab"}
+				}
+				s.shows(t, append([]string{"…"}, want...)...)
+				p.locked.Lock()
+				p.mute = false
+				p.locked.Unlock()
+				pass(3 * time.Minute)
+				s.shows(t, want...)
+				s.kept(t, 0)
+				s.stop()
+			})
+		})
+	}
 }
 
 // A kill can come between the answer of the platform and the commit that has the id.

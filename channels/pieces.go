@@ -173,11 +173,7 @@ func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *
 		}
 	}()
 	if place != "" {
-		defer func() {
-			if errors.Is(err, ErrMayBeShown) {
-				err = again(errors.New(err.Error()))
-			}
-		}()
+		defer func() { err = NotShown(err) }()
 	}
 	if doubt && place == "" {
 		if receipt, shown, err := r.delivered(ctx, d, c, o); shown || err != nil {

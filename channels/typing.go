@@ -416,6 +416,10 @@ func (x *drafts) show(ctx context.Context, c Channel, g *growing, shown string) 
 func (x *drafts) begin(ctx context.Context, c Channel, d *draft, answers string) error {
 	made := corebot.Draft{Key: d.Key, Answers: answers, Began: time.UnixMilli(time.Now().UnixMilli())}
 	_, tells := c.(Reconciler)
+	select {
+	case x.begun <- struct{}{}: // the sweep looks at it later, also if its send breaks off
+	default:
+	}
 	if tells {
 		if err := x.store.Put(ctx, made); err != nil {
 			return err
@@ -438,10 +442,6 @@ func (x *drafts) begin(ctx context.Context, c Channel, d *draft, answers string)
 	}
 	fault.Point("draft", "shown")
 	made.Shown = receipt.IDs[0]
-	select {
-	case x.begun <- struct{}{}:
-	default:
-	}
 	if err := x.store.Put(ctx, made); err != nil {
 		if !tells { // nobody would find it again
 			_ = c.(Editor).Erase(ctx, d.Key, made.Shown)

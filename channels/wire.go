@@ -285,8 +285,8 @@ func (w *Wire) Strange(what string, status int, err error) error {
 	if err != nil && status == http.StatusOK {
 		failed = fmt.Errorf("%w: %w", failed, err)
 	}
-	if status >= http.StatusInternalServerError { // the platform is out of order
-		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: Unsent, Err: failed}
+	if status >= http.StatusInternalServerError {
+		return OutOfOrder(failed)
 	}
 	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: corebot.WithHint(failed,
 		"look at "+w.Setting+", and at what stands between")}

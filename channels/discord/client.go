@@ -225,7 +225,7 @@ func (c *client) failure(what string, a channels.Answered) error {
 			Class: corebot.Cancelled, RetryAfter: channels.Unsent, Err: fmt.Errorf("%w; %w", revoked, r),
 		}
 	case a.Status >= http.StatusInternalServerError:
-		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: channels.Unsent, Err: r}
+		return channels.OutOfOrder(r)
 	case said.Code == codeMissingAccess || said.Code == codeMissingRights:
 		return &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf("%w; %w", outside, r)}
 	case said.Code == codeNoDirect:

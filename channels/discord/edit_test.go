@@ -113,6 +113,15 @@ func TestAnEditThatCannotBeMadeIsPermanent(t *testing.T) {
 	}
 }
 
+// The edit can be carried out later, behind the reply.
+func TestAnEditThatIsAnsweredByAnErrorOfThePlatformMayBeMade(t *testing.T) {
+	e := edits(t)
+	e.Faults(func(discordtest.Call) discordtest.Fault { return discordtest.Fault{Status: 504, Page: "<html>"} })
+	if _, err := e.edit("half"); !errors.Is(err, channels.ErrMayBeShown) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 func TestEditsKeepTheBudgetOfTheChannel(t *testing.T) {
 	e := edits(t)
 	began := time.Now()

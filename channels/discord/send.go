@@ -119,7 +119,7 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		ID string `json:"id"`
 	}](ctx, &c.client, ask)
 	if err != nil {
-		return channels.Receipt{}, err
+		return channels.Receipt{}, channels.Unsure(err)
 	}
 	if isID(m.ID) {
 		note(c, &c.sent, p.nonce, m.ID)
@@ -156,7 +156,7 @@ func (c *Channel) Edit(ctx context.Context, id string, o channels.Outbound) (cha
 		if refusedBy(err, codeNoMessage) {
 			err = fmt.Errorf("%w: %w", channels.ErrGone, err)
 		}
-		return channels.Receipt{}, err
+		return channels.Receipt{}, channels.Unsure(err)
 	}
 	return p.receipt(o, id), nil
 }

@@ -84,6 +84,10 @@ func TestAFailedSendSaysWhatBecomesOfItsMessage(t *testing.T) {
 			if err == nil || class != k.class || after < k.after || !strings.Contains(err.Error(), k.says) {
 				t.Errorf("it ends with %v, %v, after %v", err, class, after)
 			}
+			unknown := k.fault.Status >= 500 || k.fault.DropAfter
+			if errors.Is(err, channels.ErrMayBeShown) != unknown {
+				t.Errorf("whether it may be shown: %v", err)
+			}
 			if err != nil && strings.Contains(err.Error()+corebot.HintOf(err), discordtest.Token) {
 				t.Errorf("the error has the token: %v", err)
 			}

@@ -103,6 +103,15 @@ func TestAnEditThatSlackRefusesIsCutOrPlainOrPermanent(t *testing.T) {
 	}
 }
 
+// The edit can be carried out later, behind the reply.
+func TestAnEditThatIsAnsweredByAnErrorOfSlackMayBeMade(t *testing.T) {
+	e := editable(t)
+	e.Faults(func(slacktest.Call) slacktest.Fault { return slacktest.Fault{Status: 504, Page: "<html>"} })
+	if _, err := e.edit("half"); !errors.Is(err, channels.ErrMayBeShown) {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // A draft that has the whole text of its reply is not the reply: the draft is deleted behind it.
 func TestAnEditIsNotTakenForASend(t *testing.T) {
 	e := editable(t)

@@ -1,6 +1,7 @@
 package slack_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/slack"
@@ -89,5 +91,36 @@ func TestWhatIsNotTheFileIsNotTakenForIt(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "not of Slack") {
 			t.Errorf("%s: %q, %v", address, text, err)
 		}
+	}
+}
+
+// Nobody sees anything of a file before its last step. A message with a file must not use up its attempts while Slack
+// answers nothing.
+func TestAnUploadThatWasNotAnsweredHasShownNothing(t *testing.T) {
+	s, files := platform(t), channeltest.NewFiles(t)
+	c := openAt(t, s, channels.Site{Account: account, Log: zerolog.Nop(), Files: files})
+	o := channels.Outbound{
+		ID: "r1", IdempotencyKey: "r1/1/0-1", Kind: corebot.KindReply, Key: keyOf(slacktest.Room, ""),
+		Parts: []corebot.Part{files.Add(t, corebot.Part{Type: corebot.PartFile, Name: "a.txt"}, "text")},
+	}
+	for step, fault := range map[string]slacktest.Fault{
+		"files.getUploadURLExternal":   {DropAfter: true},
+		"files.completeUploadExternal": {Status: 503, Page: "<h1>"},
+	} {
+		s.Faults(func(c slacktest.Call) slacktest.Fault {
+			if c.Method == step {
+				return fault
+			}
+			return slacktest.Fault{}
+		})
+		_, err := c.Send(t.Context(), o)
+		f, last := (*corebot.Failure)(nil), step == "files.completeUploadExternal"
+		if errors.Is(err, channels.ErrMayBeShown) != last || !errors.As(err, &f) || f.Class != corebot.RateLimited {
+			t.Errorf("%s: it fails with %v", step, err)
+		}
+	}
+	s.Faults(nil)
+	if _, err := c.Send(t.Context(), o); err != nil || len(s.Uploads(slacktest.Room)) != 1 {
+		t.Errorf("%v; the channel shows %q", err, s.Uploads(slacktest.Room))
 	}
 }

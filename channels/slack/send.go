@@ -134,11 +134,9 @@ func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.P
 	switch {
 	case refusedFor(err, "missing_scope"): // texts go out without it
 		err = &corebot.Failure{Class: corebot.Permanent, Err: errors.New("the app lacks the scope files:write")}
-	case errors.Is(err, channels.ErrMayBeShown): // nothing is shown yet
-		err = &corebot.Failure{Err: errors.New(err.Error())}
 	}
 	if err != nil {
-		return channels.Receipt{}, err
+		return channels.Receipt{}, channels.NotShown(err)
 	}
 	ask := args{
 		"files": []any{map[string]string{"id": at.ID, "title": name}}, "channel_id": o.Key.Chat,
@@ -150,7 +148,7 @@ func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.P
 		ask["thread_ts"] = o.Key.Thread
 	}
 	if err := c.bot.call(ctx, "files.completeUploadExternal", ask, nil); err != nil {
-		return channels.Receipt{}, err
+		return channels.Receipt{}, channels.Unsure(err)
 	}
 	return channels.Receipt{IDs: []string{at.ID}}, nil
 }
@@ -193,7 +191,7 @@ func (c *Channel) show(ctx context.Context, o channels.Outbound, p piece, last b
 		delete(ask, "blocks")
 		err = c.bot.call(ctx, method, ask, &sent)
 	}
-	return sent.TS, err
+	return sent.TS, channels.Unsure(err)
 }
 
 // blocks are a text with its buttons; nil: the text has no room in a block.

@@ -124,7 +124,7 @@ func TestAFailedSendSaysWhetherAnotherTryCanHelp(t *testing.T) {
 		"the channel is archived": {faulty(slacktest.Fault{Error: "is_archived"}), corebot.Permanent, 0, false},
 		"nobody is there":         {(*slacktest.Server).Close, corebot.Cancelled, wait, false},
 		"out of order": {
-			faulty(slacktest.Fault{Status: 503, Page: "<h1>"}), corebot.RateLimited, wait, false,
+			faulty(slacktest.Fault{Status: 503, Page: "<h1>"}), corebot.RateLimited, wait, true,
 		},
 		"a catastrophe":      {faulty(slacktest.Fault{Error: "fatal_error"}), corebot.Transient, 0, true},
 		"the answer is lost": {faulty(slacktest.Fault{DropAfter: true}), corebot.Transient, 0, true},

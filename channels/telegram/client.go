@@ -182,7 +182,7 @@ func (a answer) failure(method string) error {
 	case a.Code == http.StatusConflict:
 		return &corebot.Failure{Err: fmt.Errorf("%w; %w", twice, r)}
 	case a.Code >= http.StatusInternalServerError:
-		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: channels.Unsent, Err: r}
+		return channels.OutOfOrder(r)
 	}
 	return &corebot.Failure{Class: corebot.Permanent, Err: r}
 }

@@ -49,6 +49,11 @@ func TestAMessageIsEditedInItsPlaceAsItWouldBeSent(t *testing.T) {
 	if err != nil || reached.Reached < 4000 || reached.Reached > 4110 {
 		t.Errorf("it reached %d of %d, %v", reached.Reached, len(long), err)
 	}
+	s.Faults(func(telegramtest.Call) telegramtest.Fault { return telegramtest.Fault{Code: 504, Page: "<h1>"} })
+	if _, err := edit("half"); !errors.Is(err, channels.ErrMayBeShown) { // it can be carried out behind the reply
+		t.Errorf("an edit that the platform is too ill for: %v", err)
+	}
+	s.Faults(nil)
 	for range 2 { // the second finds nothing
 		if err := c.Erase(t.Context(), o.Key, id); err != nil {
 			t.Error(err)

@@ -52,7 +52,7 @@ func (c *Channel) Edit(ctx context.Context, id string, o channels.Outbound) (cha
 			err = fmt.Errorf("%w: %w", channels.ErrGone, err)
 		}
 	}
-	return receipt, err
+	return receipt, channels.Unsure(err)
 }
 
 // Erase implements [channels.Editor].
