@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
@@ -37,21 +38,34 @@ func run() int {
 	return report(root.ErrOrStderr(), err)
 }
 
-// signalContext ends at the first SIGINT or SIGTERM. The second one ends the process: everything that was accepted is
-// on disk, and an interrupted turn resumes from its journal.
+// signalContext ends at the first SIGINT or SIGTERM. The second signal ends the process: everything that was accepted
+// is on disk, and an interrupted turn resumes from its journal.
 func signalContext() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		cancel()
-		second := <-signals
+		second := twice(signals, cancel)
 		fmt.Fprintf(os.Stderr, "corebot: a second signal (%v) ended it at once, before running turns had their time. "+
 			"Nothing that was accepted is lost: those turns resume at the next start.\n", second)
 		os.Exit(exitFailed)
 	}()
 	return ctx, func() { signal.Stop(signals); cancel() }
+}
+
+// echoes is how long after a signal the same signal is no second one. A wrapper such as timeout(1) or npm signals its
+// child, and then the whole process group: one request arrives twice within microseconds.
+const echoes = 250 * time.Millisecond
+
+// twice calls first at the first signal, and returns the second one.
+func twice(signals <-chan os.Signal, first func()) os.Signal {
+	one, came := <-signals, time.Now()
+	first()
+	for {
+		if two := <-signals; two != one || time.Since(came) > echoes {
+			return two
+		}
+	}
 }
 
 // report prints an error with its hint, and says which exit code it is.

@@ -32,9 +32,10 @@ func newServe(s *shell) *cobra.Command {
 		Long: `Run everything that is configured, until SIGTERM or Ctrl-C.
 
 The first signal lets running turns finish within bus.drain; what is not finished then resumes at
-the next start. A second signal ends at once, which is safe too. With --agent it runs one of the
-agents: messages for the others are accepted, and wait for a Corebot that runs them. SIGHUP reads
-the settings and .mcp.json again, as "corebot config reload" and "corebot mcp reload" do.`,
+the next start. A second signal ends at once, which is safe too. The same signal within a quarter of
+a second is no second one. With --agent it runs one of the agents: messages for the others are
+accepted, and wait for a Corebot that runs them. SIGHUP reads the settings and .mcp.json again, as
+"corebot config reload" and "corebot mcp reload" do.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			systemd := sdnotify.New() // before any other program is started

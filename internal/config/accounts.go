@@ -173,11 +173,20 @@ func (s *settings) mergeAccounts(path, key string, n Network, value any) error {
 	return nil
 }
 
+// hintOfSection says what mends an account that is a value. Most often the name of the account was left out.
+func (d *draft) hintOfSection() string {
+	if byKey(commonLeaves())[d.name].key == "" && byKey(d.network.leaves())[d.name].key == "" {
+		return "put its settings below it"
+	}
+	return fmt.Sprintf("the settings of a network stand below the name of an account, such as %q",
+		"channels."+d.network.Kind+".main."+d.name)
+}
+
 // read reads one account. An account without a value has the defaults.
 func (d *draft) read(where string, raw any) error {
 	tree, is := asSection(raw)
 	if !is && raw != nil {
-		return corebot.WithHint(fmt.Errorf("%s is not a section", where), "put its settings below it")
+		return corebot.WithHint(fmt.Errorf("%s is not a section", where), d.hintOfSection())
 	}
 	common, own := byKey(commonLeaves()), byKey(d.network.leaves())
 	shared, rest := map[string]any{}, map[string]any{}

@@ -123,6 +123,8 @@ func TestAMistakeInAnAccountIsAnErrorThatNamesItAndAWayOut(t *testing.T) {
 
 		"pigeon: {main: text}": {"channels.pigeon.main is not a section", "settings below it"},
 
+		"pigeon: {token: x}": {"channels.pigeon.token is not a section", `such as "channels.pigeon.main.token"`},
+
 		"pigeon: {my_bot: {token: x}}": {`"channels.pigeon.my_bot" is not the name of an account`, "lower-case"},
 
 		"pigeon: {main: {token: x}, MAIN: {token: y}}": {"channels.pigeon.main is there twice", "keep one"},

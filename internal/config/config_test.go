@@ -266,9 +266,9 @@ func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 			"corebot.yaml", "llm: {model: a, model: b}", "already defined",
 			"correct the file",
 		},
-		"no settings at all":         {"corebot.yaml", "hello", "cannot unmarshal", "correct the file"},
-		"a list":                     {"corebot.yaml", "- llm", "cannot unmarshal", "correct the file"},
-		"a tab":                      {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "correct the file"},
+		"no settings at all":         {"corebot.yaml", "hello", "a name, a colon and a value", "correct the file"},
+		"a list":                     {"corebot.yaml", "- llm", "a name, a colon and a value", "correct the file"},
+		"a tab":                      {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "spaces before a name"},
 		"TOML cut short":             {"corebot.toml", "[bus", "toml", "correct the file"},
 		"JSON with a comma too many": {"corebot.json", `{"bus":{},}`, "invalid character", "correct the file"},
 		"a word for a number": {

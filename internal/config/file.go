@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (s *settings) readFile(home string) error {
 	}
 	tree := map[string]any{}
 	if err := decode(path, data, tree); err != nil {
-		return corebot.WithHint(fmt.Errorf("read %s: %w", path, err), "correct the file; nothing else was done")
+		return corebot.WithHint(fmt.Errorf("read %s: %w", path, err), hintOfSyntax(data, err)+"; nothing else was done")
 	}
 	return s.merge(path, "", tree, map[string]bool{})
 }
@@ -107,9 +108,22 @@ func decode(path string, data []byte, into map[string]any) (err error) {
 		return err
 	}
 	if err := decoder.Decode(data, into); err != nil {
-		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+		said := strings.Join(strings.Fields(err.Error()), " ")
+		if strings.Contains(said, "into map[string]interface") {
+			said = "it has no settings at its top: a setting is a name, a colon and a value"
+		}
+		return errors.New(said)
 	}
 	return nil
+}
+
+// hintOfSyntax says what mends a file that the decoder refuses. The decoder of YAML does not name its most common
+// mistake.
+func hintOfSyntax(data []byte, err error) string {
+	if strings.Contains(err.Error(), "cannot start any token") && bytes.ContainsRune(data, '\t') {
+		return "correct the file: YAML takes spaces before a name, and no tabs"
+	}
+	return "correct the file"
 }
 
 // merge sets what a file says, key by key in their order. It walks the file's own tree, because viper leaves out empty
@@ -189,7 +203,10 @@ func (s *settings) unknown(where, key string) error {
 		known = append(known, networks...)
 	}
 	hint := meant(name, known, func(near string) string { return section + near })
+	moved := endOf(key, ".", slices.Collect(maps.Keys(s.leaves)))
 	switch {
+	case moved != "":
+		hint = fmt.Sprintf("did you mean %q, at the top of the file?", moved)
 	case section == "" && slices.Contains(networks, name):
 		hint = fmt.Sprintf("the settings of a network are under channels.%s.main", name)
 	case section == "channels." && hint == whereAll && len(networks) > 0:
@@ -197,6 +214,17 @@ func (s *settings) unknown(where, key string) error {
 		hint = "there is no such network; there are " + strings.Join(networks, ", ")
 	}
 	return corebot.WithHint(fmt.Errorf("%s: unknown key %q", where, key), hint)
+}
+
+// endOf is the known name with which a longer name ends, such as webhook.addr of channels.webhook.addr. It is empty if
+// there is none, or if the known name is a single word.
+func endOf(name, dot string, known []string) string {
+	for rest, more := name, true; more; {
+		if _, rest, more = strings.Cut(rest, dot); strings.Contains(rest, dot) && slices.Contains(known, rest) {
+			return rest
+		}
+	}
+	return ""
 }
 
 // firstIn is a setting of a section, as an example.

@@ -145,6 +145,9 @@ func checkNames(values, known map[string]string) error {
 			names = append(names, strings.TrimPrefix(k, envPrefix))
 		}
 		hint := meant(strings.TrimPrefix(name, envPrefix), names, func(near string) string { return envPrefix + near })
+		if end := endOf(strings.TrimPrefix(name, envPrefix), "_", names); end != "" {
+			hint = fmt.Sprintf("did you mean %q?", envPrefix+end)
+		}
 		return corebot.WithHint(fmt.Errorf("environment: unknown variable %q", name), hint)
 	}
 	return nil

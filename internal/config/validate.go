@@ -269,7 +269,12 @@ func oneOf(key, got string, want ...string) error {
 	if slices.Contains(want, got) {
 		return nil
 	}
-	return corebot.WithHint(fmt.Errorf("%s is %q", key, got), "it must be one of: "+strings.Join(want, ", "))
+	words := slices.DeleteFunc(slices.Clone(want), func(word string) bool { return word == "" })
+	hint := "it must be one of: " + strings.Join(words, ", ")
+	if len(words) < len(want) {
+		hint += "; or leave it out"
+	}
+	return corebot.WithHint(fmt.Errorf("%s is %q", key, got), hint)
 }
 
 // IsLoopback says whether only this machine reaches a host of the settings.

@@ -143,13 +143,14 @@ func TestYesAndNoHaveAllTheirWords(t *testing.T) {
 func TestOnlyANearNameIsSuggested(t *testing.T) {
 	clean(t)
 	for content, hint := range map[string]string{
-		"telegram: {token: x}":         whereAll,
-		"webhok: {enabled: true}":      `did you mean "webhook"?`,
-		"llm: {modle: x}":              `did you mean "llm.model"?`,
-		"llm: {temperature: 1}":        whereAll,
-		"tools: {shel: {allow: []}}":   `did you mean "tools.shell"?`,
-		"tools: {shell: {alow: []}}":   `did you mean "tools.shell.allow"?`,
-		"llm: {providers: [{nam: x}]}": `did you mean "name"?`,
+		"telegram: {token: x}":           whereAll,
+		"webhok: {enabled: true}":        `did you mean "webhook"?`,
+		"channels: {webhook: {addr: x}}": `did you mean "webhook.addr", at the top of the file?`,
+		"llm: {modle: x}":                `did you mean "llm.model"?`,
+		"llm: {temperature: 1}":          whereAll,
+		"tools: {shel: {allow: []}}":     `did you mean "tools.shell"?`,
+		"tools: {shell: {alow: []}}":     `did you mean "tools.shell.allow"?`,
+		"llm: {providers: [{nam: x}]}":   `did you mean "name"?`,
 	} {
 		if _, err := Load(homeWith(t, "corebot.yaml", content)); err == nil || corebot.HintOf(err) != hint {
 			t.Errorf("%s: %v\nhint %s", content, err, corebot.HintOf(err))
@@ -157,7 +158,8 @@ func TestOnlyANearNameIsSuggested(t *testing.T) {
 	}
 	for name, hint := range map[string]string{
 		"COREBOT_HOMEE": `did you mean "COREBOT_HOME"?`, "COREBOT_LLM_MODLE": `did you mean "COREBOT_LLM_MODEL"?`,
-		"COREBOT_TELEGRAM_TOKEN": whereAll,
+		"COREBOT_CHANNELS_WEBHOOK_ADDR": `did you mean "COREBOT_WEBHOOK_ADDR"?`,
+		"COREBOT_TELEGRAM_TOKEN":        whereAll,
 	} {
 		t.Setenv(name, "x")
 		if _, err := Load(t.TempDir()); err == nil || corebot.HintOf(err) != hint {
@@ -166,6 +168,15 @@ func TestOnlyANearNameIsSuggested(t *testing.T) {
 		if err := os.Unsetenv(name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestAWordThatIsNoneOfThoseIsToldThem(t *testing.T) {
+	clean(t)
+	_, err := Load(homeWith(t, "corebot.yaml", "tools: {shell: {mode: on}}"))
+	want := "it must be one of: off, sandbox, host; or leave it out"
+	if err == nil || corebot.HintOf(err) != want {
+		t.Errorf("%v\nhint %s, want %s", err, corebot.HintOf(err), want)
 	}
 }
 
