@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -46,17 +45,6 @@ type EditsTogether interface {
 	EditsApart() time.Duration
 }
 
-// CheckStream refuses a time between two edits by which drafts would use up the quota that replies need. A server on
-// this machine is the operator's own.
-func CheckStream(every, least time.Duration, api string) error {
-	u, err := url.Parse(api)
-	if every <= 0 || every >= least || err == nil && Loopback(u.Hostname()) {
-		return nil
-	}
-	return corebot.WithHint(fmt.Errorf("stream is %v: so many edits would use up the limits of the platform", every),
-		fmt.Sprintf("set stream to %v or more, or to 0s to show answers when they are done", least))
-}
-
 // ErrGone says that a message of the platform cannot be changed any more.
 var ErrGone = errors.New("the message cannot be edited any more")
 
@@ -83,7 +71,8 @@ const (
 	draftRest = 5 * time.Minute
 	// So often Corebot looks for drafts that nobody works on any more, as long as there are drafts.
 	draftSweep = time.Minute
-	// An account that has left the settings may come back. Its drafts are remembered for so long.
+	// An account that has left the settings may come back. Its drafts are remembered for so long. So are those that a
+	// platform does not let be taken back.
 	draftKept = 7 * 24 * time.Hour
 )
 
@@ -239,12 +228,17 @@ func (x *drafts) sweepOne(ctx context.Context, k corebot.Key, w *watched) (again
 		x.forget(ctx, d)
 	case d.Reply != "": // which was sent
 		x.forget(ctx, d)
-	case !w.up() || !w.gate.opens(k.Chat, time.Now()).IsZero() || x.find(ctx, w.Channel, d) != nil:
+	case !w.up() || !w.gate.opens(k.Chat, time.Now()).IsZero():
 		return true
-	default:
+	case x.find(ctx, w.Channel, d) == nil:
 		x.erase(ctx, e, d)
 	}
-	return !d.none()
+	if d.none() || time.Since(d.Began) < draftKept {
+		return !d.none()
+	}
+	log.Warn().Msg("the platform does not let a draft be taken back; it stays in its chat and is forgotten")
+	x.forget(ctx, d)
+	return false
 }
 
 // none says whether a draft shows nothing, for certain.
@@ -373,7 +367,11 @@ func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 		ctx, cancel := context.WithTimeout(ctx, draftCall)
 		defer cancel()
 		if err := guarded(func() error { return e.Erase(ctx, d.Key, d.Shown) }); err != nil {
-			x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("a draft stays in its chat")
+			level := zerolog.WarnLevel
+			if d.unsure { // and was so in the log
+				level = zerolog.DebugLevel
+			}
+			x.log.WithLevel(level).Err(err).Str("chat", d.Key.String()).Msg("a draft stays in its chat")
 			if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Permanent {
 				d.unsure = true // the next try, or the next message, takes it back
 				return
@@ -388,8 +386,8 @@ func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 // no draft changes in the conversation: one that begins meanwhile would stand above the message.
 //
 // A draft that cannot be erased now is noted with the message. A channel that looks for a message by its text must not
-// find the draft.
-func (x *drafts) place(ctx context.Context, c Channel, o *Outbound) (id string, done func(), err error) {
+// find the draft. A message whose beginning was sent has begun: it takes no other place.
+func (x *drafts) place(ctx context.Context, c Channel, o *Outbound, begun bool) (id string, done func(), err error) {
 	x.mu.Lock()
 	if g := x.made[o.Key]; g != nil {
 		g.overtaken(*o)
@@ -422,7 +420,7 @@ func (x *drafts) place(ctx context.Context, c Channel, o *Outbound) (id string, 
 		return "", done, nil
 	case d.Shown == "":
 		return "", done, nil
-	case d.unsure || o.Kind != corebot.KindReply || strings.TrimSpace(o.Text()) == "" ||
+	case begun || d.unsure || o.Kind != corebot.KindReply || strings.TrimSpace(o.Text()) == "" ||
 		!slices.Contains(o.Answers(), d.Answers):
 		apart()
 		return "", done, nil

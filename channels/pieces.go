@@ -248,7 +248,7 @@ func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int) 
 	if _, edits := c.(Editor); !edits || r.drafts.store == nil {
 		return "", func() {}, nil
 	}
-	id, done, err = r.drafts.place(ctx, c, o)
+	id, done, err = r.drafts.place(ctx, c, o, resumed > 0)
 	if resumed > 0 { // its beginning stands there
 		id = ""
 	}

@@ -391,10 +391,9 @@ func (x *drafts) show(ctx context.Context, c Channel, g *growing, shown string) 
 		return shown, err
 	}
 	if d.Shown != "" && d.Answers != g.message { // whose turn has ended without a reply
-		if err := e.Erase(ctx, d.Key, d.Shown); err != nil {
-			return shown, err
+		if x.erase(ctx, e, d); d.Shown != "" {
+			return shown, errors.New("an earlier draft cannot be taken back yet")
 		}
-		d.Draft = corebot.Draft{Key: g.key}
 	}
 	if d.Shown == "" {
 		if err := x.begin(ctx, c, d, g.message); err != nil {

@@ -31,6 +31,17 @@ func Loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// CheckStream refuses a time between two edits by which drafts would use up the quota that replies need. A server on
+// this machine is the operator's own.
+func CheckStream(every, least time.Duration, api string) error {
+	u, err := url.Parse(api)
+	if every <= 0 || every >= least || err == nil && Loopback(u.Hostname()) {
+		return nil
+	}
+	return corebot.WithHint(fmt.Errorf("stream is %v: so many edits would use up the limits of the platform", every),
+		fmt.Sprintf("set stream to %v or more, or to 0s to show answers when they are done", least))
+}
+
 // Wire makes requests to the HTTP API of a platform. It follows no redirect, and bounds what it reads.
 //
 // Each error is a [*corebot.Failure] that says what a message makes of it. A request of which nothing was written has
