@@ -162,3 +162,22 @@ func TestMarkdownBecomesThePlatformsOwn(t *testing.T) {
 		}
 	}
 }
+
+// The platform's programs take all for an address up to white space or a `<`. An escape in it would be seen. The parser
+// of Markdown that the npm package discord-markdown has shows each of these as it is.
+func TestTextWithAddressesIsShownAsItIs(t *testing.T) {
+	for in, want := range map[string]string{
+		"curl http://a.b/c>d_e.txt": "curl http://a.b/c>d_e.txt",
+		"http://a.b/c*d*<@7> *e*":   "http://a.b/c*d*<\u200b@7> \\*e\\*",
+		"[a](http://b.c)<t:12>":     "\\[a](http://b.c)<\u200bt:12>",
+		"http://* and http://_":     `http:\/\/\* and http:\/\/\_`,
+		"steam://a_b_c":             `steam:\/\/a\_b\_c`,
+		"http://*: http://*:":       `http:\/\/\*: http:\/\/\*:`,
+		"http://a.b/\u00a0*c*":      "http://a.b/\u00a0\\*c\\*",
+	} {
+		spans, _ := markup.Plain(in).Piece(0, maxUnits, units)
+		if got := write(spans); got != want {
+			t.Errorf("%q became\n%q and not\n%q", in, got, want)
+		}
+	}
+}

@@ -141,23 +141,32 @@ func reversed(marks string) string {
 	return marks
 }
 
+// inAddress is a character in an address. A `<` ends it, and a `>` does not.
+const inAddress = `[^\s\v\p{Z}\x{feff}<]`
+
 var (
-	address = regexp.MustCompile(`https?://[^\s<>]+`)
+	// address is what the platform's programs take for an address, with the marks behind it that end a sentence.
+	address = regexp.MustCompile(`https?://` + inAddress + `+[^\s\v\p{Z}\x{feff}<.,:;"')\]]` + inAddress + `*`)
 	// special are characters that can be marks anywhere; the others can only begin a line.
 	special = strings.NewReplacer(
 		`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "`", "\\`", "|", `\|`, "[", `\[`, "<", `\<`,
+		"://", `:\/\/`, // it begins no address, and the escapes behind it would be one
 	)
 	lineMark = regexp.MustCompile(`(?m)^(\s*)(#{1,3} |>|-# )`)
 )
 
-// escape has text shown as it is, but for addresses: the platform shows those as they are by itself.
+// escape has text shown as it is, but for addresses: the platform shows those as they are by itself. An address ends at
+// a `<`, and would take in its escape. So a character that has no width breaks what begins there.
 func escape(text string, lineStart bool) string {
 	var b strings.Builder
 	at := 0
 	for _, found := range address.FindAllStringIndex(text, -1) {
 		b.WriteString(special.Replace(text[at:found[0]]))
 		b.WriteString(text[found[0]:found[1]])
-		at = found[1]
+		if at = found[1]; strings.HasPrefix(text[at:], "<") {
+			b.WriteString("<\u200b")
+			at++
+		}
 	}
 	b.WriteString(special.Replace(text[at:]))
 	if lineStart {
