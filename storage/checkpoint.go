@@ -44,15 +44,15 @@ type Checkpoints struct {
 	db      *sql.DB
 	results *prometheus.CounterVec
 	warned  bool
-	pause   time.Time // no attempt before this time
 }
 
 // logUse is what the writer knows of the write-ahead log, in bytes.
 type logUse struct {
 	frames atomic.Int64 // up to the end of the last frame
 	file   atomic.Int64
-	mark   atomic.Int64  // of frames, above which somebody is called
-	calls  chan struct{} // wakes a [Checkpoints], so that it sleeps while nothing is written
+	mark   atomic.Int64              // of frames, above which somebody is called
+	pause  atomic.Pointer[time.Time] // no attempt to begin the log anew before it; nil: none was in vain
+	calls  chan struct{}             // wakes a [Checkpoints], so that it sleeps while nothing is written
 }
 
 func newLogUse() logUse { return logUse{calls: make(chan struct{}, 1)} }
@@ -71,6 +71,14 @@ func (u *logUse) call() {
 	case u.calls <- struct{}{}:
 	default: // it will be
 	}
+}
+
+// paused is how long nobody may hold up the writer to begin the log anew. Every [Checkpoints] keeps to it.
+func (u *logUse) paused() time.Duration {
+	if end := u.pause.Load(); end != nil {
+		return time.Until(*end)
+	}
+	return 0
 }
 
 // unused is how many bytes of the file no frame is in.
@@ -148,7 +156,7 @@ func (c *Checkpoints) look(ctx context.Context) (found bool) {
 		c.warned = false
 		return false
 	}
-	if time.Now().Before(c.pause) {
+	if c.store.wal.paused() > 0 {
 		return true
 	}
 	cut, err := c.cut(ctx, giveBack)
@@ -195,7 +203,8 @@ func (c *Checkpoints) cut(ctx context.Context, giveBack bool) (bool, error) {
 		return false, stopped
 	}
 	if left > 0 { // the writer was held up in vain: wait before the next attempt
-		c.pause = time.Now().Add(pauseAfter)
+		end := time.Now().Add(pauseAfter)
+		c.store.wal.pause.Store(&end)
 	}
 	return err == nil && left == 0, err
 }
@@ -298,152 +307,33 @@ func (o *rotation) pass(ctx context.Context, r *Retention, newest *query,
 	return nil
 }
 
-// The bytes of a deleted row stay in its file until something else is written there. Within a page that stays in use,
-// the writer writes zeros at once (the pragma secure_delete). Pages that became free keep what they held, and so does
-// the write-ahead log. Scrub overwrites both.
-
-var (
-	freePages  = &query{`PRAGMA freelist_count`}
-	pageSize   = &query{`PRAGMA page_size`}
-	fillPages  = &query{`INSERT INTO scrub (zero) VALUES (zeroblob(?))`}
-	leavePage  = &query{`DELETE FROM scrub WHERE id = (SELECT MIN(id) FROM scrub)`}
-	pagesLeft  = &query{`SELECT COUNT(*) FROM scrub`}
-	allChanges = &query{`SELECT total_changes()`}
-	// The index of the history drops the terms of deleted entries when it merges its parts. A negative number begins a
-	// merge of all parts.
-	mergeAll  = &query{`INSERT INTO history_terms (history_terms, rank) VALUES ('merge', -256)`}
-	mergeMore = &query{`INSERT INTO history_terms (history_terms, rank) VALUES ('merge', 256)`}
+// A log is cut again while readers come and go: so often, and for so long.
+const (
+	emptied    = 50
+	emptiedFor = 20 * time.Second
 )
-
-// scrubPages is how many pages one commit overwrites: a mebibyte.
-const scrubPages = 256
-
-// freeTime is how long a scrub that is told to end still frees what it has filled.
-const freeTime = 2 * time.Second
-
-// Scrub overwrites what deleted rows have left in the free pages of the file, and gives the number of the pages. It
-// works in small commits. The write-ahead log is overwritten by [Checkpoints.Empty], after it.
-func (f *Forgetting) Scrub(ctx context.Context) (pages int64, err error) {
-	return scrub(ctx, f.db.write)
-}
-
-// commits makes one operation of the writer, as [DB.write] does.
-type commits func(ctx context.Context, name string, fn func(*tx) error) error
-
-// scrub first frees what a process left that died while it scrubbed. If the filling fails, what is filled is freed all
-// the same. Otherwise a disk that is full would have no free pages in the file, either.
-func scrub(ctx context.Context, write commits) (pages int64, err error) {
-	if err := leavePages(ctx, write); err != nil {
-		return 0, err
-	}
-	if err := mergeTerms(ctx, write); err != nil {
-		return 0, fmt.Errorf("merge the search index: %w", err)
-	}
-	pages, err = fillFree(ctx, write)
-	if ctx.Err() != nil {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(context.WithoutCancel(ctx), freeTime)
-		defer stop()
-	}
-	if left := leavePages(ctx, write); err == nil {
-		err = left
-	}
-	return pages, err
-}
-
-// fillFree has rows of zeros take all free pages.
-func fillFree(ctx context.Context, write commits) (pages int64, err error) {
-	for more := true; more; {
-		if err := write(ctx, "scrub", func(t *tx) error {
-			var free, size int64
-			if _, err := t.one(freePages, []any{&free}); err != nil {
-				return err
-			}
-			if more = free > 0; !more {
-				return nil
-			}
-			if _, err := t.one(pageSize, []any{&size}); err != nil {
-				return err
-			}
-			n := min(free, scrubPages)
-			pages += n
-			_, err := t.exec(fillPages, zeros(n, size))
-			return err
-		}); err != nil {
-			return pages, fmt.Errorf("overwrite free pages: %w", err)
-		}
-	}
-	return pages, nil
-}
-
-// leavePages frees the pages that are filled, as many as there are when it begins. Two processes that scrub at the same
-// time would otherwise take and free each other's pages without end.
-func leavePages(ctx context.Context, write commits) error {
-	left := int64(-1) // not counted yet
-	for more := true; more; {
-		if err := write(ctx, "scrub.free", func(t *tx) error {
-			if left < 0 {
-				if _, err := t.one(pagesLeft, []any{&left}); err != nil {
-					return err
-				}
-			}
-			n, err := t.exec(leavePage)
-			left--
-			more = n > 0 && left > 0
-			return err
-		}); err != nil {
-			return fmt.Errorf("free the overwritten pages: %w", err)
-		}
-	}
-	return nil
-}
-
-// zeros is the size of a blob that fills so many overflow pages, each to its end. SQLite does not write behind the end
-// of a blob, and the rest of its last page would keep its old bytes.
-func zeros(pages, size int64) int64 {
-	local := (size-12)*32/255 - 23 // bytes of such a row that its page in the tree has (the format of SQLite, 1.6)
-	blob := local + pages*(size-4)
-	header := int64(2) // its own length, and the type of the id
-	for code := 2*blob + 12; code > 0; code >>= 7 {
-		header++
-	}
-	return blob - header
-}
-
-// mergeTerms merges the search index until nothing is left to merge.
-func mergeTerms(ctx context.Context, write commits) error {
-	q := mergeAll
-	for more := true; more; q = mergeMore {
-		if err := write(ctx, "scrub.terms", func(t *tx) error {
-			var before, after int64
-			if _, err := t.one(allChanges, []any{&before}); err != nil {
-				return err
-			}
-			if _, err := t.exec(q); err != nil {
-				return err
-			}
-			_, err := t.one(allChanges, []any{&after})
-			more = after-before >= 2 // the statement itself counts as one
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// emptied is how often [Checkpoints.Empty] tries, since readers come and go.
-const emptied = 50
 
 // Empty copies the write-ahead log into the database, and gives the bytes of its file back. A reader that stays for
 // long, such as a backup, makes it fail.
 func (c *Checkpoints) Empty(ctx context.Context) error {
-	for range emptied {
-		cut, err := c.cut(ctx, true)
-		if err != nil || cut {
-			return err
+	return c.again(ctx, true)
+}
+
+// again cuts the log, and tries again while somebody reads it.
+func (c *Checkpoints) again(ctx context.Context, giveBack bool) error {
+	until := time.Now().Add(emptiedFor)
+	for i := 0; i < emptied && time.Now().Before(until); i++ {
+		wait := c.store.wal.paused()
+		if i > 0 {
+			wait = max(wait, c.opts.Every)
 		}
-		if err := rest(ctx, c.opts.Every); err != nil {
+		if wait > 0 {
+			if err := rest(ctx, wait); err != nil {
+				return err
+			}
+		}
+		cut, err := c.cut(ctx, giveBack)
+		if err != nil || cut {
 			return err
 		}
 	}

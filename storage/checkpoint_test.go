@@ -171,7 +171,7 @@ func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {
 		if cut, err := c.cut(t.Context(), false); cut || err != nil {
 			t.Fatalf("it was cut under a reader: %v, %v", cut, err)
 		}
-		if !c.pause.IsZero() {
+		if db.wal.paused() > 0 {
 			t.Error("the writer was locked out for a reader that stays")
 		}
 		c.look(t.Context())
@@ -218,7 +218,8 @@ func TestAReaderThatIsALittleBehindIsWaitedForAndNotAgainAtOnce(t *testing.T) {
 	if frames(t, db) == 0 {
 		t.Error("it was tried again at once")
 	}
-	c.pause = time.Now()
+	now := time.Now()
+	db.wal.pause.Store(&now)
 	c.look(t.Context())
 	if n := frames(t, db); n != 0 {
 		t.Errorf("after the pause it has %d bytes of frames", n)

@@ -178,15 +178,11 @@ func deletedTest(t *testing.T, turns int64) {
 		gone.KeptArguments != 0 {
 		t.Errorf("deleted were %+v", gone)
 	}
-	pages, err := f.Scrub(t.Context())
+	pages, err := f.Overwrite(t.Context())
 	must(t, err)
 	if pages == 0 {
 		t.Error("no page was free")
 	}
-	checkpoints, err := NewCheckpoints(db, CheckpointOptions{Every: time.Millisecond})
-	must(t, err)
-	defer checkpoints.Close() //nolint:errcheck // of a test
-	must(t, checkpoints.Empty(t.Context()))
 
 	if left := holds(t, dir, "wombat"); len(left) > 0 {
 		t.Errorf("left are %v", left)
@@ -293,7 +289,7 @@ func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 	without := strings.Fields(`audit_chain bootstrap channel_cursors client_calls console_links console_sessions
 		goose_db_version history_indexed link_failures link_tries mcp_servers mcp_tools message_parked message_queue
 		objective_alarms objective_cursors objective_minutes page_sources pairing_failures samples
-		scrub store tokens totals vector_state`)
+		store tokens totals vector_state`)
 	db := openTest(t, t.TempDir())
 	for _, name := range sideQuery(t, db.path, `SELECT name FROM sqlite_schema WHERE type = 'table'
 		AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'history_terms_%'`) {

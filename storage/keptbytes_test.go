@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,111 +68,130 @@ func saidAtLength(t *testing.T, db *DB, chat, id, word string, at time.Time) {
 	}))
 }
 
-// A page that became free is overwritten to its last byte, however many there are. Pages in the middle of a blob end at
-// the end of a page, the last one does not.
+// A page that became free is overwritten to its last byte, however many there are: one trunk of the list of free pages
+// has 1,022 of them.
 func TestEachFreePageIsOverwrittenToItsEnd(t *testing.T) {
-	for _, pages := range []int{1, 2, 3, 7, 100, 255, 256, 257, 600} {
+	for _, pages := range []int{1, 2, 3, 7, 100, 255, 256, 257, 1021, 1022, 1023, 1024, 2500} {
 		dir := t.TempDir()
 		db := openTest(t, dir)
 		freeTest(t, db, pages)
 		if len(holds(t, dir, "wombat")) == 0 {
 			t.Fatal("the word was never there")
 		}
-		_, err := NewForgetting(db).Scrub(t.Context())
+		n, err := NewForgetting(db).Overwrite(t.Context())
 		must(t, err)
-		log, err := NewCheckpoints(db, CheckpointOptions{Every: time.Millisecond})
-		must(t, err)
-		must(t, log.Empty(t.Context()))
-		must(t, log.Close())
-		if left := holds(t, dir, "wombat"); len(left) > 0 {
-			t.Errorf("%d pages: left are %v", pages, left)
+		if left := holds(t, dir, "wombat"); len(left) > 0 || n < int64(pages) {
+			t.Errorf("%d of %d pages were overwritten, and left are %v", n, pages, left)
 		}
+		if n, err = NewForgetting(db).Overwrite(t.Context()); err != nil || n > 0 {
+			t.Errorf("%d pages that were overwritten were written again: %v", n, err)
+		}
+		wantWhole(t, db)
 	}
 }
 
+const fillMail = `INSERT INTO mailbox (chat_id, message_id, in_reply_to, kind, content, created_at)
+	VALUES (0, ?, '', 'reply', ?, 0)`
+
 // freeTest has free pages in the file, with a word in their bytes.
-func freeTest(t *testing.T, db *DB, pages int) {
+func freeTest(t testing.TB, db *DB, pages int) {
 	t.Helper()
-	for _, q := range []*query{
-		{`INSERT INTO scrub (zero) VALUES (CAST(? AS BLOB))`}, {`DELETE FROM scrub WHERE ? > ''`},
-	} {
+	for i, q := range []*query{{fillMail}, {`DELETE FROM mailbox WHERE message_id = ? AND content = ?`}} {
 		must(t, db.write(t.Context(), "test", func(x *tx) error {
-			_, err := x.exec(q, strings.Repeat("wombat", pages*4092/6+80))
+			n, err := x.exec(q, "free", strings.Repeat("wombat", pages*4092/6+80))
+			if n != 1 {
+				t.Errorf("statement %d changed %d rows", i, n)
+			}
 			return err
 		}))
 	}
 }
 
-// An overwriting that fails gives the pages back that it has filled, on a full disk and in a process that ends.
-func TestAFailedOverwritingKeepsNoPages(t *testing.T) {
+func freeCount(t *testing.T, db *DB) string { return sideQuery(t, db.path, `PRAGMA freelist_count`)[0] }
+
+// overwriter is a retention that overwrites, and looks at the log more often.
+func overwriter(t *testing.T, db *DB) *Retention {
+	r := keeping(t, db, RetentionOptions{Keeper: &corebot.Keeper{Store: corebot.StoreNone}})
+	r.cuts.Every = time.Millisecond
+	return r
+}
+
+// An overwriting that is cut off at any commit has taken no page, and the next one writes only what is left.
+func TestAnOverwritingThatIsCutOffGoesOnWhereItWas(t *testing.T) {
 	full := errors.New("the disk is full")
 	for name, want := range map[string]error{"full": full, "cancelled": context.Canceled} {
 		t.Run(name, func(t *testing.T) {
-			db := openTest(t, t.TempDir())
-			freeTest(t, db, 600)
+			dir := t.TempDir()
+			db := openTest(t, dir)
+			freeTest(t, db, 2000)
+			free := freeCount(t, db)
+			r := overwriter(t, db)
+			log, err := NewCheckpoints(db, r.cuts)
+			must(t, err)
+			defer log.Close() //nolint:errcheck // of a test
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			fills := 0
-			_, err := scrub(ctx, func(ctx context.Context, name string, fn func(*tx) error) error {
+			commits := 0
+			first, err := overwriting{db, log, func(ctx context.Context, name string, fn func(*tx) error) error {
 				if name == "scrub" {
-					fills++
+					commits++
 				}
-				if name != "scrub" || fills < 3 {
-					return db.write(ctx, name, fn)
-				}
-				if n := count(t, db.path, "scrub"); n != 2 {
-					t.Errorf("%d rows are filled, want 2", n)
-				}
-				if want == full {
+				if commits == 3 && want == full {
 					return full
+				} else if commits == 3 {
+					cancel()
 				}
-				cancel()
-				return context.Cause(ctx)
-			})
-			if n := count(t, db.path, "scrub"); !errors.Is(err, want) || n > 0 {
-				t.Errorf("%d rows keep pages: %v", n, err)
+				return db.write(ctx, name, fn)
+			}}.free(ctx)
+			if !errors.Is(err, want) || first != 2*scrubPages || freeCount(t, db) != free {
+				t.Errorf("%d pages: %v; %s are free, and were %s", first, err, freeCount(t, db), free)
+			}
+			rest, err := NewForgetting(db).Overwrite(t.Context())
+			must(t, err)
+			if all := first + rest; fmt.Sprint(all) != free || freeCount(t, db) != free {
+				t.Errorf("%d and %d pages were written, of %s", first, rest, free)
+			}
+			if left := holds(t, dir, "wombat"); len(left) > 0 {
+				t.Errorf("left are %v", left)
 			}
 		})
 	}
 }
 
-// Pages that a killed process has filled are freed before anything else is done, also where no chat has a time of its
-// own.
-func TestPagesThatAKilledProcessFilledAreFreedFirst(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	killed := func() { sideQuery(t, db.path, `INSERT INTO scrub (zero) VALUES (zeroblob(9999)), (zeroblob(9999))`) }
-	killed()
-	var done []string
-	_, err := scrub(t.Context(), func(ctx context.Context, name string, fn func(*tx) error) error {
-		done = append(done, name)
-		return db.write(ctx, name, fn)
-	})
-	must(t, err)
-	free, terms := slices.Index(done, "scrub.free"), slices.Index(done, "scrub.terms")
-	if free != 0 || terms != 2 {
-		t.Errorf("it did %v", done)
-	}
-	killed()
-	must(t, keeping(t, db, RetentionOptions{}).Sweep(t.Context()))
-	if n := count(t, db.path, "scrub"); n > 0 {
-		t.Errorf("%d rows keep pages", n)
-	}
-}
-
-// Two processes that overwrite at the same pace do not take and free each other's pages without end.
-func TestTheFreeingOfPagesEndsBesideAnotherOverwriting(t *testing.T) {
-	db := openTest(t, t.TempDir())
-	fills := func() { sideQuery(t, db.path, `INSERT INTO scrub (zero) VALUES (zeroblob(9999))`) }
-	fills()
-	freed := 0
-	must(t, leavePages(t.Context(), func(ctx context.Context, name string, fn func(*tx) error) error {
-		if freed++; freed > 10 {
-			return errors.New("it does not end")
+// Other commits take free pages while they are overwritten, and free others. Their text stays.
+func TestPagesThatAreInUseAgainAreNotOverwritten(t *testing.T) {
+	for _, taken := range []int{1, 300, 1100, 1900} {
+		dir := t.TempDir()
+		db := openTest(t, dir)
+		freeTest(t, db, 2000)
+		log, err := NewCheckpoints(db, CheckpointOptions{Every: time.Millisecond})
+		must(t, err)
+		defer log.Close() //nolint:errcheck // of a test
+		text, id := strings.Repeat("quokka", taken*4092/6), 0
+		take := func() {
+			id++
+			must(t, db.write(t.Context(), "test", func(x *tx) error {
+				if _, err := x.exec(&query{`DELETE FROM mailbox WHERE message_id = ?`}, fmt.Sprint(id-1)); err != nil {
+					return err
+				}
+				_, err := x.exec(&query{fillMail}, fmt.Sprint(id), text)
+				return err
+			}))
 		}
-		err := db.write(ctx, name, fn)
-		fills()
-		return err
-	}))
+		_, err = overwriting{db, log, func(ctx context.Context, name string, fn func(*tx) error) error {
+			if name == "scrub" {
+				take()
+			}
+			return db.write(ctx, name, fn)
+		}}.free(t.Context())
+		must(t, err)
+		got := sideQuery(t, dir, `SELECT content = ? FROM mailbox`, text)
+		if id == 0 || len(got) != 1 || got[0] != "1" {
+			t.Errorf("with %d pages taken %d times the text is as it was: %v", taken, id, got)
+		}
+		sideQuery(t, dir, `DELETE FROM mailbox`) // of no chat
+		wantWhole(t, db)
+	}
 }
 
 // batches is how many transactions wrote something.
@@ -183,12 +201,15 @@ func TestOnADiskThatIsLowNothingIsOverwrittenUntilThereIsRoom(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)
 	freeTest(t, db, 3)
-	r := keeping(t, db, RetentionOptions{Keeper: &corebot.Keeper{Store: corebot.StoreNone}})
+	r := overwriter(t, db)
 	before := batches(t, db)
 	db.diskLow.Store(true)
 	must(t, r.overwrite(t.Context()))
 	if len(holds(t, dir, "wombat")) == 0 || batches(t, db) != before {
 		t.Error("it was overwritten on a disk that is low")
+	}
+	if err := r.gently(t.Context(), "test", nil); !errors.Is(err, corebot.ErrDiskFull) {
+		t.Errorf("with a disk that has become low meanwhile it is %v", err)
 	}
 	db.diskLow.Store(false)
 	must(t, r.overwrite(t.Context()))
@@ -202,8 +223,7 @@ func TestOnlyTheLogIsTriedAgainWhenAReaderKeepsIt(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)
 	freeTest(t, db, 3)
-	r := keeping(t, db, RetentionOptions{Keeper: &corebot.Keeper{Store: corebot.StoreNone}})
-	r.cuts.Every = time.Millisecond
+	r := overwriter(t, db)
 	long := snapshot(t, beside(t, db))
 	load(t, db, 6<<20) // more than nearly all, so that the writer is not held up
 	if err := r.overwrite(t.Context()); err == nil {
@@ -215,12 +235,109 @@ func TestOnlyTheLogIsTriedAgainWhenAReaderKeepsIt(t *testing.T) {
 	}
 	must(t, long.Rollback())
 	must(t, r.overwrite(t.Context()))
-	if left := holds(t, dir, "wombat"); len(left) > 0 || batches(t, db) != before {
-		t.Errorf("left are %v, after %s transactions, before %s", left, batches(t, db), before)
+	if left := holds(t, dir, "wombat"); len(left) > 0 {
+		t.Errorf("left are %v", left)
 	}
-	r.overwritten, r.scrubbed = r.overwritten.Add(-wholeTurn), r.scrubbed.Add(-wholeTurn)
+}
+
+// A reader that stays keeps the log from beginning anew. The overwriting then waits for it, and the log stays short.
+func TestAnOverwritingKeepsTheLogShortBesideALongReader(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	freeTest(t, db, 5000)
+	r := overwriter(t, db)
+	r.cuts.Mark = 2 << 20
+	log, err := NewCheckpoints(db, r.cuts)
+	must(t, err)
+	must(t, log.Empty(t.Context()))
+	must(t, log.Close())
+	long := snapshot(t, beside(t, db))
+	if err := r.overwrite(t.Context()); err == nil {
+		t.Fatal("it has ended beside the reader")
+	}
+	if long := db.wal.frames.Load(); long < 2<<20 || long > 4<<20 {
+		t.Errorf("the log has %d bytes", long)
+	}
+	must(t, long.Rollback())
 	must(t, r.overwrite(t.Context()))
-	if batches(t, db) == before {
-		t.Error("after a day nothing is overwritten")
+	if left := holds(t, dir, "wombat"); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// An overwriting is made once a day, however often the process starts. One that was cut off counts for nothing, and
+// neither does a time of the future.
+func TestARestartMakesNoFurtherOverwritingOnTheSameDay(t *testing.T) {
+	dir := t.TempDir()
+	sweeps := func(want bool) {
+		t.Helper()
+		earlier(t, dir, func(db *DB) {
+			freeTest(t, db, 3)
+			must(t, overwriter(t, db).overwrite(t.Context()))
+			if left := holds(t, dir, "wombat"); (len(left) == 0) != want {
+				t.Errorf("it was overwritten: %v, want %v", len(left) == 0, want)
+			}
+		})
+	}
+	must(t, Seed(dir))
+	sweeps(true)
+	sweeps(false)
+	for at, want := range map[time.Duration]bool{-day: true, -day + time.Hour: false, time.Hour: true} {
+		sideQuery(t, dir, `UPDATE store SET overwritten_at = ?`, time.Now().Add(at).UnixMilli())
+		sweeps(want)
+	}
+}
+
+// While the writer was held up in vain, nobody holds it up again for a second, whoever it was.
+func TestNobodyHoldsUpTheWriterInAPause(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	log, err := NewCheckpoints(db, CheckpointOptions{Every: time.Millisecond})
+	must(t, err)
+	defer log.Close() //nolint:errcheck // of a test
+	load(t, db, 1<<20)
+	long := snapshot(t, beside(t, db))
+	load(t, db, 1<<20) // less than nearly all
+	if cut, err := log.cut(t.Context(), true); cut || err != nil || db.wal.paused() <= 0 {
+		t.Fatalf("it was cut under a reader: %v, %v; the pause is %v", cut, err, db.wal.paused())
+	}
+	must(t, long.Rollback())
+	pause := time.Now().Add(db.wal.paused())
+	must(t, log.Empty(t.Context()))
+	if early := time.Until(pause); early > 0 {
+		t.Errorf("the writer was held up %v before the end of the pause", early)
+	}
+}
+
+// BenchmarkOverwriting overwrites 100 MiB of free pages, and then looks at them again.
+func BenchmarkOverwriting(b *testing.B) {
+	const pages = 25_600
+	for b.Loop() {
+		b.StopTimer()
+		db := openTest(b, b.TempDir())
+		freeTest(b, db, pages)
+		log, err := NewCheckpoints(db, CheckpointOptions{})
+		must(b, err)
+		longest, frames := time.Duration(0), int64(0)
+		o := overwriting{db, log, func(ctx context.Context, name string, fn func(*tx) error) error {
+			began := time.Now()
+			err := db.write(ctx, name, fn)
+			longest, frames = max(longest, time.Since(began)), max(frames, db.wal.frames.Load())
+			return err
+		}}
+		b.StartTimer()
+		n, err := o.free(b.Context())
+		if err != nil || n < pages {
+			b.Fatal(n, err)
+		}
+		began := time.Now()
+		if n, err := o.free(b.Context()); err != nil || n > 0 {
+			b.Fatal(n, err)
+		}
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms-again")
+		b.ReportMetric(float64(longest.Microseconds())/1000, "ms-commit")
+		b.ReportMetric(float64(frames)/mib, "MiB-log")
+		b.StopTimer()
+		must(b, log.Close())
+		b.StartTimer()
 	}
 }

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -170,64 +169,4 @@ func (r *Retention) cut(ctx context.Context, ids []int64) error {
 		}
 	}
 	return nil
-}
-
-// overwrite writes zeros over what deleted rows have left in the files of the database, once a day. It does so only if
-// some chats have a time of their own. The bytes of turns that their commit deleted are among them.
-//
-// It waits for a later pass while the disk is low, because it makes the write-ahead log longer. If only the log could
-// not be emptied, the next pass only does that.
-func (r *Retention) overwrite(ctx context.Context) error {
-	if r.db.diskLow.Load() {
-		return nil
-	}
-	if err := r.freeLeft(ctx); err != nil {
-		return err
-	}
-	if !r.opts.Keeper.Distinguishes() || time.Since(r.overwritten) < wholeTurn {
-		return nil
-	}
-	if time.Since(r.scrubbed) >= wholeTurn {
-		if _, err := scrub(ctx, r.gently); err != nil {
-			return err
-		}
-		r.scrubbed = time.Now()
-	}
-	log, err := NewCheckpoints(r.db, r.cuts)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(log.Empty(ctx), log.Close()); err != nil {
-		return err
-	}
-	r.overwritten = r.scrubbed
-	return nil
-}
-
-// freeLeft frees the pages that a process kept that died while it overwrote them, maybe for `corebot chats delete`. It
-// looks once, and in all homes.
-func (r *Retention) freeLeft(ctx context.Context) error {
-	if r.freed {
-		return nil
-	}
-	var left int64
-	if _, err := r.db.reader.one(ctx, pagesLeft, []any{&left}); err != nil {
-		return err
-	}
-	if left > 0 {
-		if err := leavePages(ctx, r.gently); err != nil {
-			return err
-		}
-	}
-	r.freed = true
-	return nil
-}
-
-// gently is [DB.write], and leaves the writer alone as after each operation of a pass.
-func (r *Retention) gently(ctx context.Context, name string, fn func(*tx) error) error {
-	began := time.Now()
-	if err := r.db.write(ctx, name, fn); err != nil {
-		return err
-	}
-	return rest(ctx, max(leastRest, restShare*time.Since(began)))
 }

@@ -84,9 +84,7 @@ type Retention struct {
 	ran                          prometheus.Gauge
 	mu                           sync.Mutex
 	told                         int64             // the head of the audit trail in the last log line
-	freed                        bool              // nothing is left of an overwriting that another process began
-	scrubbed                     time.Time         // when free pages were last overwritten, by this process
-	overwritten                  time.Time         // the last scrubbed after which the write-ahead log was emptied, too
+	scrubbed                     time.Time         // begin of the overwriting after which only the log is left
 	cuts                         CheckpointOptions // how the log is emptied; tests look at it more often
 }
 

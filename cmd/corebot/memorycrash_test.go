@@ -102,7 +102,7 @@ func TestKilledDuringADeletionTheSameCommandEndsIt(t *testing.T) {
 		"forget.begin.before", "forget.begin.after", "forget.messages.before", "forget.messages.after",
 		"forget.history.before", "forget.history.after", "forget.arguments.after", "forget.traces.before",
 		"forget.traces.after", "forget.note.before", "forget.note.after", "scrub.terms.after", "scrub.before",
-		"scrub.after", "scrub.free.after#2",
+		"scrub.after",
 	}) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,7 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 	forgetting := storage.NewForgetting(f.db)
 	keys, err := forgetting.Meant(ctx, k)
 	if errors.Is(err, corebot.ErrNotFound) { // an earlier deletion can have been cut off before its end
-		_, scrubbed := f.overwrite(ctx)
+		_, scrubbed := forgetting.Overwrite(ctx)
 		return gone, errors.Join(err, scrubbed)
 	}
 	if err != nil {
@@ -58,20 +58,8 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 	if err := f.files.Release(ctx, contents); err != nil {
 		return gone, fmt.Errorf("delete the files of %s: %w", k, err)
 	}
-	gone.Pages, err = f.overwrite(ctx)
+	gone.Pages, err = forgetting.Overwrite(ctx)
 	return gone, err
-}
-
-// overwrite writes zeros over what deleted rows have left in the files of the database.
-func (f forgetter) overwrite(ctx context.Context) (pages int64, err error) {
-	if pages, err = storage.NewForgetting(f.db).Scrub(ctx); err != nil {
-		return pages, err
-	}
-	checkpoints, err := storage.NewCheckpoints(f.db, storage.CheckpointOptions{})
-	if err != nil {
-		return pages, err
-	}
-	return pages, errors.Join(checkpoints.Empty(ctx), checkpoints.Close())
 }
 
 // contents adds the hashes of the files that a conversation refers to.

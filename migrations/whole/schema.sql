@@ -64,6 +64,7 @@
 -- has 0110_link_tries.sql
 -- has 0112_drafts.sql
 -- has 0113_draft_began.sql
+-- has 0114_overwritten.sql
 -- has 0117_page_vectors.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -75,7 +76,7 @@ CREATE TABLE store (
   id         INTEGER PRIMARY KEY CHECK (id = 1),
   batch      INTEGER NOT NULL,
   created_at INTEGER NOT NULL
-, last_life INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, identity TEXT NOT NULL DEFAULT '', sweep_from INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '') STRICT;
+, last_life INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, identity TEXT NOT NULL DEFAULT '', sweep_from INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', overwritten_at INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE lanes (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   direction  INTEGER NOT NULL,
@@ -686,10 +687,6 @@ END;
 CREATE TRIGGER fact_superseded AFTER UPDATE OF superseded_by ON facts WHEN new.superseded_by > 0 BEGIN
   DELETE FROM fact_words WHERE fact_id = old.id;
 END;
-CREATE TABLE scrub (
-  id   INTEGER PRIMARY KEY,
-  zero BLOB    NOT NULL
-) STRICT;
 CREATE TABLE api_keys (
   id     INTEGER PRIMARY KEY,
   key    BLOB    NOT NULL UNIQUE,       -- SHA-256 over the token and its key
@@ -869,12 +866,13 @@ INSERT INTO goose_db_version VALUES (64, 109, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (65, 110, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (66, 112, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (67, 113, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (68, 117, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (68, 114, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (69, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
-INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '');
+INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0);
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 68);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 69);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);
