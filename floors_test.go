@@ -229,3 +229,18 @@ func TestEveryDurationInALogNamesItsUnit(t *testing.T) {
 		}
 	}
 }
+
+// A command that ends in milliseconds would compile every pattern of the program. Package lazy compiles one at its
+// first use.
+func TestNoPatternIsCompiledAtTheStart(t *testing.T) {
+	atStart := regexp.MustCompile(`(?m)^(var |\t)\w+( \*regexp\.Regexp)?\s*= regexp\.MustCompile`)
+	for _, file := range goFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := atStart.Find(text); found != nil && !suites[filepath.ToSlash(filepath.Dir(file))] {
+			t.Errorf("%s: write lazy.Regexp instead of regexp.MustCompile: %s", file, found)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -310,11 +311,13 @@ const postKind = "sent"
 func (d Delivery) PostID(position int) string { return OwnID(postKind, d.Life, d.Run, position) }
 
 // earlierPost matches the ids of posts by earlier versions of Corebot. A sender could choose such an id, too.
-var earlierPost = regexp.MustCompile(`^sent/[0-9]+/[0-9]+/[0-9]+$`)
+var earlierPost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^sent/[0-9]+/[0-9]+/[0-9]+$`)
+})
 
 // Posted says whether a turn of another conversation sent a history entry.
 func (e HistoryEntry) Posted() bool {
-	own := isOwn(postKind, e.MessageID) || earlierPost.MatchString(e.MessageID)
+	own := isOwn(postKind, e.MessageID) || earlierPost().MatchString(e.MessageID)
 	return e.Speaker == SpeakerAssistant && own
 }
 

@@ -2,11 +2,11 @@ package mcp
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -54,8 +54,8 @@ func (d definition) hint() bool {
 }
 
 var (
-	addressName = regexp.MustCompile(`(?i)ur[il]s?|href|link|website|web_?page|web_?hook|domain|hostname|endpoint`)
-	addressText = regexp.MustCompile(`(?i)\burls?\b|https?://|web address`)
+	addressName = lazy.Regexp(`(?i)ur[il]s?|href|link|website|web_?page|web_?hook|domain|hostname|endpoint`)
+	addressText = lazy.Regexp(`(?i)\burls?\b|https?://|web address`)
 )
 
 // takesAddress says whether an argument of the tool looks like an address of the web: by its name, its format or its
@@ -72,7 +72,7 @@ func holdsAddress(schema any) bool {
 	case map[string]any:
 		if properties, is := v["properties"].(map[string]any); is {
 			for name := range properties {
-				if addressName.MatchString(name) {
+				if addressName().MatchString(name) {
 					return true
 				}
 			}
@@ -80,7 +80,7 @@ func holdsAddress(schema any) bool {
 		format, _ := v["format"].(string)
 		text, _ := v["description"].(string)
 		if strings.HasPrefix(format, "uri") || strings.HasPrefix(format, "iri") || format == "hostname" ||
-			addressText.MatchString(text) {
+			addressText().MatchString(text) {
 			return true
 		}
 		for _, inner := range v {

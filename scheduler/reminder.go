@@ -2,25 +2,25 @@ package scheduler
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // ReminderPrompt begins the prompt of a reminder. The rest is what the person has written.
 const ReminderPrompt = "Reminder: "
 
 // clockTime is a time of the day, as people write it.
-var clockTime = regexp.MustCompile(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
+var clockTime = lazy.Regexp(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
 
 // Reminder reads "10m tea", "18:30 tea" and "2026-12-24T18:00 tea" as a task that is due once. A time of the day that
 // is over is that of the next day. The zone is the planner's default.
 func (p Planner) Reminder(text string, now time.Time) (corebot.Task, error) {
 	when, what, _ := strings.Cut(strings.TrimSpace(text), " ")
 	what = strings.TrimSpace(what)
-	if day, rest, cut := strings.Cut(what, " "); cut && clockTime.MatchString(day) && strings.Contains(when, "-") {
+	if day, rest, cut := strings.Cut(what, " "); cut && clockTime().MatchString(day) && strings.Contains(when, "-") {
 		when, what = when+"T"+day, strings.TrimSpace(rest) // "2026-12-24 18:00 tea"
 	}
 	if when == "" || what == "" {
@@ -55,7 +55,7 @@ func When(when, zone string, now time.Time) (due time.Time, err error) {
 		return now.Add(in).Truncate(time.Second), nil
 	}
 	s := corebot.Schedule{Kind: corebot.TaskOnce, Spec: when, TimeZone: zone}
-	if clockTime.MatchString(when) {
+	if clockTime().MatchString(when) {
 		hour, minute, _ := strings.Cut(when, ":")
 		s = corebot.Schedule{Kind: corebot.TaskDaily, Spec: fmt.Sprintf("%02s:%s", hour, minute), TimeZone: zone}
 	}

@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/sorted"
 	"github.com/corebot/corebot/policy"
 )
@@ -37,9 +36,7 @@ type toolset struct {
 }
 
 // toolNames matches the names that a tool can have. It is compiled once, because that is slow.
-var toolNames = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
-})
+var toolNames = lazy.Regexp(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64})*$`)
 
 // NewRegistry makes a registry with its own tools. Two tools of one name, and a tool that cannot be offered to a model,
 // are a [corebot.ErrInvalid].

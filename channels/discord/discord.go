@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // Settings are what an account needs, under channels.discord.ACCOUNT.
@@ -31,9 +31,7 @@ const (
 )
 
 // tokens is the form of a token: the id of the bot, a time and a signature.
-var tokens = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9_-]{17,40}\.[A-Za-z0-9_-]{4,20}\.[A-Za-z0-9_-]{20,100}$`)
-})
+var tokens = lazy.Regexp(`^[A-Za-z0-9_-]{17,40}\.[A-Za-z0-9_-]{4,20}\.[A-Za-z0-9_-]{20,100}$`)
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {

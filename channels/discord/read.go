@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/runes"
 )
 
@@ -216,8 +216,8 @@ func (a attachment) part() corebot.Part {
 }
 
 var (
-	mention = regexp.MustCompile(`<@!?([0-9]{1,20})>`)
-	emoji   = regexp.MustCompile(`<a?(:[A-Za-z0-9_]{1,32}:)[0-9]{1,20}>`)
+	mention = lazy.Regexp(`<@!?([0-9]{1,20})>`)
+	emoji   = lazy.Regexp(`<a?(:[A-Za-z0-9_]{1,32}:)[0-9]{1,20}>`)
 )
 
 // words reads a text: the bot's own name before the first word is not said, people are shown by their names, and emoji
@@ -228,20 +228,20 @@ func (me self) words(text string, mentions []user) (read string, named bool) {
 		names[u.ID] = nameOf(&u, nil)
 	}
 	read = strings.TrimSpace(text)
-	if at := mention.FindStringSubmatchIndex(read); at != nil && at[0] == 0 && read[at[2]:at[3]] == me.id {
+	if at := mention().FindStringSubmatchIndex(read); at != nil && at[0] == 0 && read[at[2]:at[3]] == me.id {
 		if rest := strings.TrimSpace(read[at[1]:]); rest != "" {
 			named, read = true, rest
 		}
 	}
-	read = mention.ReplaceAllStringFunc(read, func(m string) string {
-		id := mention.FindStringSubmatch(m)[1]
+	read = mention().ReplaceAllStringFunc(read, func(m string) string {
+		id := mention().FindStringSubmatch(m)[1]
 		named = named || id == me.id
 		if name := names[id]; name != "" {
 			return "@" + name
 		}
 		return m
 	})
-	return emoji.ReplaceAllString(read, "$1"), named
+	return emoji().ReplaceAllString(read, "$1"), named
 }
 
 // edited is a message that has another text now. The platform also tells that it shows the preview of a link: that is

@@ -1,12 +1,12 @@
 package discord
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 
 	"github.com/corebot/corebot/channels/markup"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // units is the length of a text as the platform counts it at most.
@@ -63,13 +63,13 @@ func (w *writer) raw(s string) {
 }
 
 // language is what a fence can name.
-var language = regexp.MustCompile(`^[A-Za-z0-9+#_.-]{1,20}$`)
+var language = lazy.Regexp(`^[A-Za-z0-9+#_.-]{1,20}$`)
 
 // block writes lines of code between fences. A fence in the code is broken by a character that has no width.
 func (w *writer) block(s markup.Span, first, last bool) {
 	if first {
 		w.raw("```")
-		if language.MatchString(s.Lang) {
+		if language().MatchString(s.Lang) {
 			w.raw(s.Lang)
 		}
 		w.raw("\n")
@@ -146,13 +146,13 @@ const inAddress = `[^\s\v\p{Z}\x{feff}<]`
 
 var (
 	// address is what the platform's programs take for an address, with the marks behind it that end a sentence.
-	address = regexp.MustCompile(`https?://` + inAddress + `+[^\s\v\p{Z}\x{feff}<.,:;"')\]]` + inAddress + `*`)
+	address = lazy.Regexp(`https?://` + inAddress + `+[^\s\v\p{Z}\x{feff}<.,:;"')\]]` + inAddress + `*`)
 	// special are characters that can be marks anywhere; the others can only begin a line.
 	special = strings.NewReplacer(
 		`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "`", "\\`", "|", `\|`, "[", `\[`, "<", `\<`,
 		"://", `:\/\/`, // it begins no address, and the escapes behind it would be one
 	)
-	lineMark = regexp.MustCompile(`(?m)^(\s*)(#{1,3} |>|-# )`)
+	lineMark = lazy.Regexp(`(?m)^(\s*)(#{1,3} |>|-# )`)
 )
 
 // escape has text shown as it is, but for addresses: the platform shows those as they are by itself. An address ends at
@@ -160,7 +160,7 @@ var (
 func escape(text string, lineStart bool) string {
 	var b strings.Builder
 	at := 0
-	for _, found := range address.FindAllStringIndex(text, -1) {
+	for _, found := range address().FindAllStringIndex(text, -1) {
 		b.WriteString(special.Replace(text[at:found[0]]))
 		b.WriteString(text[found[0]:found[1]])
 		if at = found[1]; strings.HasPrefix(text[at:], "<") {
@@ -170,11 +170,11 @@ func escape(text string, lineStart bool) string {
 	}
 	b.WriteString(special.Replace(text[at:]))
 	if lineStart {
-		return lineMark.ReplaceAllString(b.String(), `$1\$2`)
+		return lineMark().ReplaceAllString(b.String(), `$1\$2`)
 	}
 	first, rest, more := strings.Cut(b.String(), "\n")
 	if !more {
 		return first
 	}
-	return first + "\n" + lineMark.ReplaceAllString(rest, `$1\$2`)
+	return first + "\n" + lineMark().ReplaceAllString(rest, `$1\$2`)
 }

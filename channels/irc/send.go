@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -16,6 +14,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/markup"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // recipient is the place that a key names.
@@ -45,9 +44,7 @@ func recipientOf(k corebot.Key) (to recipient, err error) {
 }
 
 // accountShape is what an account can look like whose name is no nick.
-var accountShape = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[^\s,:!*@]{1,100}$`)
-})
+var accountShape = lazy.Regexp(`^[^\s,:!*@]{1,100}$`)
 
 // Send shows one line: the beginning of the text, as much as fits. The receipt says how far that is.
 func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
@@ -247,7 +244,7 @@ var (
 		"invite it again, or look at channels.irc.ACCOUNT.channels")
 )
 
-var seconds = regexp.MustCompile(`([0-9]{1,4}) ?sec`)
+var seconds = lazy.Regexp(`([0-9]{1,4}) ?sec`)
 
 // refusal is what a refused line means for its message.
 func refusal(a *asked, target string) error {
@@ -263,7 +260,7 @@ func refusal(a *asked, target string) error {
 	switch l.command {
 	case "263", "439", "707":
 		wait := time.Duration(0)
-		if m := seconds.FindStringSubmatch(l.last()); m != nil {
+		if m := seconds().FindStringSubmatch(l.last()); m != nil {
 			n, _ := strconv.Atoi(m[1]) // digits
 			wait = time.Duration(n) * time.Second
 		}

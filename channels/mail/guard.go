@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // guard reads what an IMAP server says before the library does, because the library trusts servers in two ways. It
@@ -80,10 +81,10 @@ func (g *guard) count(n int64) {
 }
 
 var (
-	announces = regexp.MustCompile(`(?i)^\* CAPABILITY$|\[CAPABILITY$`)
-	literals  = regexp.MustCompile(`(?i)^\* ([0-9]+ FETCH|LIST) `) // lines that can have literals
-	begins    = regexp.MustCompile(`\{([0-9]{1,18})\}\r?$`)
-	ofMail    = regexp.MustCompile(`[]>] \{[0-9]+\}\r?$`) // a literal behind BODY[…] or BODY[…]<…>
+	announces = lazy.Regexp(`(?i)^\* CAPABILITY$|\[CAPABILITY$`)
+	literals  = lazy.Regexp(`(?i)^\* ([0-9]+ FETCH|LIST) `) // lines that can have literals
+	begins    = lazy.Regexp(`\{([0-9]{1,18})\}\r?$`)
+	ofMail    = lazy.Regexp(`[]>] \{[0-9]+\}\r?$`) // a literal behind BODY[…] or BODY[…]<…>
 )
 
 // hear looks at a byte of a line.
@@ -116,20 +117,20 @@ func (g *guard) hear(c byte) {
 		if g.line <= maxGuarded {
 			at = g.head
 		}
-		g.caps = g.caps || announces.Match(at)
+		g.caps = g.caps || announces().Match(at)
 	}
 }
 
 // ends looks at a line at its end. A literal follows in the same line.
 func (g *guard) ends() {
-	has := literals.Match(g.head)
+	has := literals().Match(g.head)
 	if has && g.quoted {
 		g.err = fmt.Errorf("%w: a quoted string of several lines", errServer)
 		return
 	}
-	if size := begins.FindSubmatch(g.tail); has && size != nil {
+	if size := begins().FindSubmatch(g.tail); has && size != nil {
 		g.literal, _ = strconv.ParseInt(string(size[1]), 10, 64) // 18 digits fit
-		g.counted = !ofMail.Match(g.tail)
+		g.counted = !ofMail().Match(g.tail)
 		g.tail = g.tail[:0]
 		return
 	}

@@ -5,15 +5,14 @@ import (
 	"io"
 	"mime"
 	netmail "net/mail"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	"golang.org/x/net/html/charset"
 
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/runes"
 )
 
@@ -127,10 +126,8 @@ type address struct{ local, domain string }
 
 func (a address) String() string { return a.local + "@" + a.domain }
 
-var addresses = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([a-z0-9!#$%&'*+/=?^_{|}~\x60-]+(?:\.[a-z0-9!#$%&'*+/=?^_{|}~\x60-]+)*)` +
-		`@([a-z0-9-]+(?:\.[a-z0-9-]+)*)$`)
-})
+var addresses = lazy.Regexp(`^([a-z0-9!#$%&'*+/=?^_{|}~\x60-]+(?:\.[a-z0-9!#$%&'*+/=?^_{|}~\x60-]+)*)` +
+	`@([a-z0-9-]+(?:\.[a-z0-9-]+)*)$`)
 
 // parseAddress reads an address without a name. Quoted local parts, and addresses outside of ASCII, are nobody's here:
 // two programs would read them in two ways.
@@ -178,9 +175,7 @@ func people(value string) []*person {
 }
 
 // receivedAt is the time of a field Received. Some servers leave out the semicolon before the time.
-var receivedAt = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}`)
-})
+var receivedAt = lazy.Regexp(`[0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}`)
 
 // onItsWay is how long a mail was on its way, from the first server that took it, whose Received is the lowest, to the
 // mailbox. The clocks are those of the servers. It is 0 where nobody can tell.

@@ -4,11 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // names make the Message-IDs of an account. An id has two parts: what it is derived from, and a mark of the account's
@@ -43,18 +42,16 @@ func (n names) mark(base, recipient string) string {
 	return letters.EncodeToString(h.Sum(nil)[:10])
 }
 
-var ownIDs = regexp.MustCompile(`^<corebot\.([a-z2-7]{26})\.([a-z2-7]{16})@[^>]+>$`)
+var ownIDs = lazy.Regexp(`^<corebot\.([a-z2-7]{26})\.([a-z2-7]{16})@[^>]+>$`)
 
 // sentTo says whether Corebot has made the Message-ID, for a mail to this recipient.
 func (n names) sentTo(id, recipient string) bool {
-	m := ownIDs.FindStringSubmatch(id)
+	m := ownIDs().FindStringSubmatch(id)
 	return m != nil && hmac.Equal([]byte(m[2]), []byte(n.mark(m[1], recipient)))
 }
 
 // messageIDs are ids that Corebot takes as they are. Others are replaced by their hash.
-var messageIDs = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<[!-;=?-~]{1,250}>`)
-})
+var messageIDs = lazy.Regexp(`<[!-;=?-~]{1,250}>`)
 
 // idsIn are the Message-IDs in a field, in order. No more than max are looked for.
 func idsIn(field string, max int) []string { return messageIDs().FindAllString(field, max) }

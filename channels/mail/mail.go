@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // Settings are what an account needs, under channels.mail.ACCOUNT.
@@ -48,9 +48,7 @@ func standard() Settings {
 }
 
 // authservIDs are names that a server can have in Authentication-Results.
-var authservIDs = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9._-]{1,255}$`)
-})
+var authservIDs = lazy.Regexp(`^[A-Za-z0-9._-]{1,255}$`)
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {

@@ -1,27 +1,21 @@
 package mail
 
 import (
-	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 var (
 	// attribution is the line above a quote, such as "On Monday, Ann wrote:", in any language.
-	attribution = regexp.MustCompile(`:\s*$`)
+	attribution = lazy.Regexp(`:\s*$`)
 	// original is the line above an old mail that is not quoted.
-	original = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*(-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|` +
-			`mensaje original|messaggio originale)\s*-{2,}|_{20,})\s*$`)
-	})
+	original = lazy.Regexp(`(?i)^\s*(-{2,}\s*(original message|ursprüngliche nachricht|message d'origine|` +
+		`mensaje original|messaggio originale)\s*-{2,}|_{20,})\s*$`)
 	// headLine is a field in the head of an old mail, such as "From: Ann", in some languages.
-	headLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)^\s*\*?(from|von|de|da|sent|gesendet|date|datum|to|an|subject|betreff)\*?\s?:`)
-	})
-	forwarded = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?im)^\s*(-{2,}\s*forwarded message\s*-{2,}|begin forwarded message:|` +
-			`-{2,}\s*weitergeleitete nachricht\s*-{2,})`)
-	})
+	headLine  = lazy.Regexp(`(?i)^\s*\*?(from|von|de|da|sent|gesendet|date|datum|to|an|subject|betreff)\*?\s?:`)
+	forwarded = lazy.Regexp(`(?im)^\s*(-{2,}\s*forwarded message\s*-{2,}|begin forwarded message:|` +
+		`-{2,}\s*weitergeleitete nachricht\s*-{2,})`)
 )
 
 // own is what the sender of a mail has written himself: the text without the old mail at its end and without the
@@ -92,7 +86,7 @@ func attributed(lines []string) int {
 	last := strings.TrimSpace(lines[len(lines)-1])
 	const telling = "0123456789@<"
 	switch {
-	case !attribution.MatchString(last):
+	case !attribution().MatchString(last):
 		return 0
 	case len(lines) > 1 && (last[0] == '<' || !strings.ContainsAny(last, telling)) &&
 		strings.ContainsAny(lines[len(lines)-2], telling):

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/runes"
 )
 
@@ -187,7 +187,7 @@ func isCommand(word string) bool {
 }
 
 // references are the parts of a text between angle brackets: people, channels, groups and addresses.
-var references = regexp.MustCompile(`<([^<>]*)>`)
+var references = lazy.Regexp(`<([^<>]*)>`)
 
 // words reads the text of a message as a person sees it, without the name of the bot before the first word. "!status"
 // is "/status": Slack keeps what begins with a slash for itself.
@@ -202,7 +202,7 @@ func (me self) words(text string) (said string, mentioned bool) {
 			text = cmp.Or(strings.TrimLeft(behind, " :,"), behind) // who says nothing but a colon is heard, too
 		}
 	}
-	text = references.ReplaceAllStringFunc(text, func(found string) string {
+	text = references().ReplaceAllStringFunc(text, func(found string) string {
 		what, label, labelled := strings.Cut(found[1:len(found)-1], "|")
 		if what == "@"+me.id {
 			return "@" + me.name

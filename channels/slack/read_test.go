@@ -71,7 +71,7 @@ func FuzzWrite(f *testing.F) {
 		d := markup.Parse(text)
 		for at := 0; at < len(text); {
 			spans, to := d.Piece(at, maxText, size)
-			for _, found := range references.FindAllString(write(spans), -1) {
+			for _, found := range references().FindAllString(write(spans), -1) {
 				if !strings.HasPrefix(found, "<http://") && !strings.HasPrefix(found, "<https://") {
 					t.Errorf("%q has %q", text, found)
 				}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // Settings are what an account needs, under channels.slack.ACCOUNT.
@@ -30,12 +30,8 @@ const (
 )
 
 var (
-	botTokens = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^xoxb-[A-Za-z0-9-]{10,300}$`)
-	})
-	appTokens = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^xapp-[A-Za-z0-9-]{10,300}$`)
-	})
+	botTokens = lazy.Regexp(`^xoxb-[A-Za-z0-9-]{10,300}$`)
+	appTokens = lazy.Regexp(`^xapp-[A-Za-z0-9-]{10,300}$`)
 )
 
 // Validate refuses settings that cannot work.
@@ -167,15 +163,13 @@ func (c *Channel) me(ctx context.Context) (self, error) {
 }
 
 var (
-	ids = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^[A-Z0-9]{2,40}$`)
-	})
-	stamps = regexp.MustCompile(`^[0-9]{1,12}\.[0-9]{6}$`)
+	ids    = lazy.Regexp(`^[A-Z0-9]{2,40}$`)
+	stamps = lazy.Regexp(`^[0-9]{1,12}\.[0-9]{6}$`)
 )
 
 // isID says whether a text is an id of a user, a channel or a workspace; isStamp whether it names a message.
 func isID(s string) bool    { return ids().MatchString(s) }
-func isStamp(s string) bool { return stamps.MatchString(s) }
+func isStamp(s string) bool { return stamps().MatchString(s) }
 
 // link asks Slack for the address of a socket. The address must be encrypted, unless the API is on this machine.
 func (c *Channel) link(ctx context.Context) (string, error) {

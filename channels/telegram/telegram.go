@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // Settings are what an account needs, under channels.telegram.ACCOUNT.
@@ -34,9 +33,7 @@ const (
 )
 
 // tokens is the form of a token: the bot's id and a secret.
-var tokens = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([0-9]{1,18}):[A-Za-z0-9_-]{20,200}$`)
-})
+var tokens = lazy.Regexp(`^([0-9]{1,18}):[A-Za-z0-9_-]{20,200}$`)
 
 // Validate refuses settings that cannot work.
 func (s Settings) Validate() error {

@@ -31,6 +31,7 @@ func run() int {
 	if code, is := behindWalls(os.Args[1:]); is {
 		return code
 	}
+	growHeap(commandGrowth) // before the commands are made: to collect their garbage takes longer than to make it
 	ctx, stop := signalContext()
 	defer stop()
 	root := newRoot()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,6 +21,10 @@ import (
 func versionLine() string {
 	return fmt.Sprintf("corebot %s (%s, schema %d)", app.Version(), runtime.Version(), storage.SchemaVersion())
 }
+
+// nameVersion lets templates of cobra print the line, which only few commands need. To find the newest schema takes a
+// fiftieth of a start.
+var nameVersion = sync.OnceFunc(func() { cobra.AddTemplateFunc("versionLine", versionLine) })
 
 func newVersion() *cobra.Command {
 	var asJSON bool

@@ -28,8 +28,8 @@ type shell struct {
 func newRoot() *cobra.Command {
 	root := newRootOn(os.Stdout, os.Stderr)
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if !stays(cmd) {
-			growHeap(commandGrowth)
+		if stays(cmd) {
+			growHeap(usualGrowth)
 		}
 	}
 	return root
@@ -46,13 +46,14 @@ at a time per chat, and loses nothing when it is killed. With no model configure
 on this machine, and else answers with a built-in offline model.
 
 Everything it keeps is in its home directory: settings, database, workspace.`,
-		Version:       versionLine(),
+		Version:       app.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          knownCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
+	nameVersion()
+	root.SetVersionTemplate("{{versionLine}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
 	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")

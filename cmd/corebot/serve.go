@@ -106,6 +106,9 @@ const heapGrowth = 200
 // after its start, has the collector begin at once.
 const commandGrowth = 400
 
+// usualGrowth is Go's own, for other commands that run for long.
+const usualGrowth = 100
+
 // growHeap sets the collector. GOGC, where it is set, says it instead.
 func growHeap(percent int) {
 	if os.Getenv("GOGC") == "" {

@@ -16,9 +16,10 @@ package addresses
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 const (
@@ -83,9 +84,9 @@ func IsPlain(address string, longest int) bool {
 }
 
 var (
-	inWords = regexp.MustCompile(`(?i)https?://[^\s<>"]+` +
+	inWords = lazy.Regexp(`(?i)https?://[^\s<>"]+` +
 		`|\b(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}(?::[0-9]+)?(?:/[^\s<>"]*)?`)
-	inLinks = regexp.MustCompile(`(?i)(?:\]\(<?|^\s*|<)(https?://[^\s<>"]+)`)
+	inLinks = lazy.Regexp(`(?i)(?:\]\(<?|^\s*|<)(https?://[^\s<>"]+)`)
 )
 
 // InWords are the addresses in what a person said, in their normal form. A name without a scheme stands for both
@@ -99,7 +100,7 @@ func InWords(text string) (all []string) {
 			all = append(all, n)
 		}
 	}
-	for _, found := range inWords.FindAllString(text, maxWords) {
+	for _, found := range inWords().FindAllString(text, maxWords) {
 		for _, form := range []string{found, strings.TrimRight(found, ".,;:!?)]}'*_`")} {
 			if strings.Contains(form, "://") {
 				add(form)
@@ -128,7 +129,7 @@ func isAlnum(b byte) bool { return '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x
 // [MaxLinks].
 func InLinks(text string) (all []string) {
 	for line := range strings.Lines(text) {
-		for _, m := range inLinks.FindAllStringSubmatch(line, MaxLinks) {
+		for _, m := range inLinks().FindAllStringSubmatch(line, MaxLinks) {
 			if len(all) == MaxLinks {
 				return all
 			}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backup"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/swap"
 	"github.com/corebot/corebot/mcp"
@@ -98,14 +98,14 @@ func homePlaces(c config.Config) []place {
 	entries, _ := os.ReadDir(filepath.Join(c.Home, "agents")) // where it cannot be read, the settings name them
 	for _, e := range entries {
 		p := place{c.Home, e.Name()}
-		if e.IsDir() && agentName.MatchString(e.Name()) && !slices.Contains(all, p) {
+		if e.IsDir() && agentName().MatchString(e.Name()) && !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+var agentName = lazy.Regexp(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // freeFor says how much room a backup can take. On the disk of the home the floor stays free: below it no message is
 // accepted.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,10 +61,9 @@ var levelKeys = []config.Change{
 	{Key: "approvals.mode", Value: string(policy.ApproveTainted)},
 }
 
-// Levels are what an operator can choose, the most careful first. A level whose settings this version does not have is
-// left out.
+// Levels are what an operator can choose, the most careful first.
 func Levels() []Level {
-	all := []Level{
+	return []Level{
 		{
 			Name: "talk", Text: "talk, search the web, keep notes in its own workspace",
 		},
@@ -78,10 +76,6 @@ func Levels() []Level {
 			settings: map[string]any{"approvals.mode": string(policy.ApproveAlways)},
 		},
 	}
-	return slices.DeleteFunc(all, func(l Level) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(l.settings)),
-			func(key string) bool { return !config.Known(key) })
-	})
 }
 
 // changes are the settings that make a home one of the level. A setting that the file does not have, and that has the

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/sorted"
 )
 
@@ -62,7 +62,7 @@ func NameOf(at time.Time, database string) string {
 	return "corebot-" + at.UTC().Format("20060102T150405.000Z") + "-" + short(database)
 }
 
-var ownName = regexp.MustCompile(`^corebot-\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}$`)
+var ownName = lazy.Regexp(`^corebot-\d{8}T\d{6}\.\d{3}Z-[0-9a-f]{8}$`)
 
 // short tells databases apart: the last digits of an id, which are random.
 func short(database string) string {
@@ -100,7 +100,7 @@ func Prune(dir, database string, keep int) (removed []string, err error) {
 		return nil, err
 	}
 	own := slices.DeleteFunc(all, func(f Found) bool {
-		return f.Database != database || !ownName.MatchString(filepath.Base(f.Path))
+		return f.Database != database || !ownName().MatchString(filepath.Base(f.Path))
 	})
 	for _, f := range own[min(max(keep, 1), len(own)):] {
 		if err := remove(dir, f); err != nil {

@@ -9,12 +9,11 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // Manifest says what a backup has. Its file also lists the files, which [readManifest] gives one by one: there can be
@@ -86,12 +85,8 @@ const (
 )
 
 var (
-	treePath = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:data/files|workspace|agents/[a-z0-9][a-z0-9-]{0,31}/workspace)$`)
-	})
-	textPath = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:corebot\.(?:ya?ml|toml|json)|(?:agents/[a-z0-9][a-z0-9-]{0,31}/)?\.mcp\.json)$`)
-	})
+	treePath = lazy.Regexp(`^(?:data/files|workspace|agents/[a-z0-9][a-z0-9-]{0,31}/workspace)$`)
+	textPath = lazy.Regexp(`^(?:corebot\.(?:ya?ml|toml|json)|(?:agents/[a-z0-9][a-z0-9-]{0,31}/)?\.mcp\.json)$`)
 )
 
 // partOf gives the part that a path belongs to, and the directory of a tree.

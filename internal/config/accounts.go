@@ -157,7 +157,7 @@ func (s *settings) mergeAccounts(path, key string, n Network, value any) error {
 		name := strings.ToLower(spelt)
 		where := fmt.Sprintf("%s: %s.%s", path, key, name)
 		switch {
-		case !agentID.MatchString(name):
+		case !agentID().MatchString(name):
 			return corebot.WithHint(fmt.Errorf("%s: %q is not the name of an account", path, key+"."+spelt),
 				"write lower-case letters, digits and -, at most 32, such as "+key+".main")
 		case seen[name]:

@@ -2,12 +2,12 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // AgentEntry is one entry of agents.
@@ -84,11 +84,11 @@ func (a AgentEntry) HasProvider(name string) bool {
 
 // agentID is what an agent can be called: part of a directory's name, of keys and of labels, and settings fold capital
 // letters.
-var agentID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+var agentID = lazy.Regexp(`^[a-z0-9][a-z0-9-]{0,31}$`)
 
 // validate implements [entry].
 func (a AgentEntry) validate(where string) error {
-	if !agentID.MatchString(a.ID) {
+	if !agentID().MatchString(a.ID) {
 		return corebot.WithHint(fmt.Errorf("%s.id is %q", where, a.ID),
 			"write lower-case letters, digits and -, at most 32, such as id: helper")
 	}

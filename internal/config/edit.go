@@ -38,11 +38,6 @@ func (e Edit) Apply() error {
 	return replaceFile(e.Path, e.After)
 }
 
-// Known says whether this version has a setting.
-func Known(key string) bool {
-	return slices.ContainsFunc(leaves(), func(l leaf) bool { return l.key == key })
-}
-
 // PlanEdit changes settings in the file of a home, and writes nothing yet. A home without a file gets the text of fresh
 // first. All else in the file stays as it is, comments too. PlanEdit reads the new text again and compares it with
 // what it must say. A file that cannot be changed so is refused, with a hint that says what to write into it.

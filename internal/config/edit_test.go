@@ -140,9 +140,3 @@ func TestAHomeWithoutASettingsFileGetsTheFreshOne(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
-
-func TestSettingsOfOtherVersionsAreNotKnown(t *testing.T) {
-	if !config.Known("llm.model") || config.Known("llm.modle") || config.Known("llm") {
-		t.Error("the settings of this version are not told from others")
-	}
-}

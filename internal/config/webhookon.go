@@ -7,11 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // TokenFile is where a home keeps the webhook's token, unless its settings say otherwise.
@@ -104,10 +104,10 @@ func withWebhook(tree map[string]any) map[string]any {
 }
 
 var (
-	webhookLine  = regexp.MustCompile(`(?i)^webhook:\s*(#.*)?$`)
-	enabledLine  = regexp.MustCompile(`(?i)^(\s+enabled:)\s*[^\s#]*(.*)$`)
-	settingLine  = regexp.MustCompile(`^(\s+)[^\s#]`)
-	commentBlock = regexp.MustCompile(`(?m)^# webhook:(\r?\n)#   enabled: true(\r?\n)#   token: file:webhook\.token`)
+	webhookLine  = lazy.Regexp(`(?i)^webhook:\s*(#.*)?$`)
+	enabledLine  = lazy.Regexp(`(?i)^(\s+enabled:)\s*[^\s#]*(.*)$`)
+	settingLine  = lazy.Regexp(`^(\s+)[^\s#]`)
+	commentBlock = lazy.Regexp(`(?m)^# webhook:(\r?\n)#   enabled: true(\r?\n)#   token: file:webhook\.token`)
 )
 
 // editWebhook changes the text of a YAML file: its section, else the commented one that `corebot init` writes, else a
@@ -118,11 +118,11 @@ func editWebhook(text string, token bool) string {
 		end = "\r\n"
 	}
 	lines := strings.Split(text, end)
-	if at := slices.IndexFunc(lines, webhookLine.MatchString); at >= 0 {
+	if at := slices.IndexFunc(lines, webhookLine().MatchString); at >= 0 {
 		return strings.Join(editSection(lines, at, token), end)
 	}
-	if commentBlock.MatchString(text) {
-		return commentBlock.ReplaceAllString(text, "webhook:${1}  enabled: true${2}  token: file:webhook.token")
+	if commentBlock().MatchString(text) {
+		return commentBlock().ReplaceAllString(text, "webhook:${1}  enabled: true${2}  token: file:webhook.token")
 	}
 	if text != "" && !strings.HasSuffix(text, end) {
 		text += end
@@ -138,14 +138,14 @@ func editSection(lines []string, at int, token bool) []string {
 		if trimmed == "" || strings.HasPrefix(trimmed, "#") {
 			continue
 		}
-		found := settingLine.FindStringSubmatch(lines[i])
+		found := settingLine().FindStringSubmatch(lines[i])
 		if found == nil {
 			break
 		}
 		if first {
 			indent, first = found[1], false
 		}
-		if found[1] == indent && enabledLine.MatchString(lines[i]) {
+		if found[1] == indent && enabledLine().MatchString(lines[i]) {
 			enabled = i
 		}
 	}
@@ -153,7 +153,7 @@ func editSection(lines []string, at int, token bool) []string {
 		enabled = at + 1
 		lines = slices.Insert(lines, enabled, indent+"enabled: true")
 	} else {
-		lines[enabled] = enabledLine.ReplaceAllString(lines[enabled], "${1} true${2}")
+		lines[enabled] = enabledLine().ReplaceAllString(lines[enabled], "${1} true${2}")
 	}
 	if token {
 		lines = slices.Insert(lines, enabled+1, indent+"token: file:"+TokenFile)

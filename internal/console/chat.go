@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/linediff"
 	"github.com/corebot/corebot/internal/listen"
 	"github.com/corebot/corebot/internal/operate"
@@ -47,7 +47,7 @@ type entry struct {
 }
 
 // chatAddress is how a notice names a chat of the console: see router.
-var chatAddress = regexp.MustCompile(`/chats/[A-Za-z0-9%:._~-]+`)
+var chatAddress = lazy.Regexp(`/chats/[A-Za-z0-9%:._~-]+`)
 
 // shownFile is a file beside a text.
 type shownFile struct {
@@ -209,7 +209,7 @@ func (c *Console) entries(ctx context.Context, s *operate.Service, k corebot.Key
 		}
 		all = append(all, entry{
 			ID: fmt.Sprintf("n-%d", p.Cursor), Kind: "notice", Who: "Corebot", At: p.CreatedAt,
-			MessageID: p.InReplyTo, Text: clip(shownText, p.Text()), Open: chatAddress.FindString(p.Text()),
+			MessageID: p.InReplyTo, Text: clip(shownText, p.Text()), Open: chatAddress().FindString(p.Text()),
 		})
 	}
 	sorted.By(all, func(a, b entry) int { return a.At.Compare(b.At) })

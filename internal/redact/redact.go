@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 // Mark stands where a secret stood.
@@ -82,11 +83,11 @@ func (r *Redactor) Learn(secrets []string) error {
 // inPages is a secret as pages of the console have it: in text, in attributes, and in addresses.
 func inPages(s string) []string {
 	text, address := html.EscapeString(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
-	lower := escapes.ReplaceAllStringFunc(address, strings.ToLower)
+	lower := escapes().ReplaceAllStringFunc(address, strings.ToLower)
 	return []string{text, strings.ReplaceAll(text, "+", "&#43;"), address, lower}
 }
 
-var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
+var escapes = lazy.Regexp(`%[0-9A-F]{2}`)
 
 // Text returns s with every secret replaced by [Mark].
 func (r *Redactor) Text(s string) string {

@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/corebot/corebot/internal/lazy"
 )
 
 //go:embed rules.toml
@@ -49,7 +51,7 @@ func readRules(text string) ([]rule, error) {
 		if r.ID == "" || len(r.Keywords) == 0 || slices.Contains(r.Keywords, "") {
 			return nil, fmt.Errorf("rule %q: want an id and keywords", r.ID)
 		}
-		r.pattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(r.Regex) })
+		r.pattern = lazy.Regexp(r.Regex)
 	}
 	return file.Rules, nil
 }
