@@ -42,6 +42,11 @@ func CheckStream(every, least time.Duration, api string) error {
 		fmt.Sprintf("set stream to %v or more, or to 0s to show answers when they are done", least))
 }
 
+// Dial connects to a platform as a [Wire] does. Every connection of a network that is no request of HTTP begins here.
+func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return http.DefaultTransport.(*http.Transport).DialContext(ctx, network, addr)
+}
+
 // Wire makes requests to the HTTP API of a platform. It follows no redirect, and bounds what it reads.
 //
 // Each error is a [*corebot.Failure] that says what a message makes of it. A request of which nothing was written has

@@ -144,6 +144,12 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), statusTime)
 	defer cancel()
 	v, err := s.opts.Status(ctx)
+	if errors.Is(err, context.DeadlineExceeded) { // a busy machine is no fault of Corebot
+		s.opts.Log.Warn().Err(err).Msg("status")
+		http.Error(w, fmt.Sprintf("the status was not read in %v, because the machine is busy: ask again", statusTime),
+			http.StatusServiceUnavailable)
+		return
+	}
 	if err != nil {
 		s.opts.Log.Error().Err(err).Msg("status")
 		http.Error(w, "the status cannot be read; the log says why", http.StatusInternalServerError)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -107,6 +108,15 @@ func TestAStatusThatCannotBeReadTellsTheLogAndNotTheCaller(t *testing.T) {
 	status, body := get(t, serve(t, o)+"/status", "")
 	if status != 500 || strings.Contains(body, "secret") || !strings.Contains(log.String(), "secret detail") {
 		t.Errorf("%d %q, the log %q", status, body, log.String())
+	}
+}
+
+func TestAStatusThatIsNotReadInTimeIsAskedForAgain(t *testing.T) {
+	o := options()
+	o.Status = func(context.Context) (any, error) { return nil, fmt.Errorf("read: %w", context.DeadlineExceeded) }
+	status, body := get(t, serve(t, o)+"/status", "")
+	if status != 503 || !strings.Contains(body, "ask again") {
+		t.Errorf("%d %q", status, body)
 	}
 }
 

@@ -20,6 +20,8 @@
 //   - A send ends soon after its context, and a run after its own.
 //   - A connection that breaks is made anew, and loses nothing.
 //
+// [OutOfReach] is a further suite: an hour without the platform.
+//
 // A guarantee about something that a platform cannot do is skipped: see [Subject].
 package channeltest
 
@@ -140,14 +142,20 @@ type rig struct {
 	channel    channels.Channel
 	supervisor *channels.Supervisor
 	stop       func()
+
+	model *apptest.Model // answers what comes in; nil: nothing does
 }
 
 // start runs the channel as a new process does.
 func (r *rig) start() {
 	r.t.Helper()
-	r.kit = apptest.New(r.t, apptest.Options{
+	o := apptest.Options{
 		Dir: r.dir, Bus: bus.Options{BackoffBase: time.Millisecond, Limits: corebot.Limits{TotalDepth: most}},
-	})
+	}
+	if r.model != nil {
+		o.Bus, o.Model = bus.Options{}, r.model // as a Corebot has them
+	}
+	r.kit = apptest.New(r.t, o)
 	access, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
 	r.must(err)
 	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, channels.Admissions{
@@ -161,6 +169,9 @@ func (r *rig) start() {
 	r.supervisor, err = channels.NewSupervisor(front, outbox, zerolog.Nop(),
 		channels.Entry{Account: r.Account, Channel: r.channel})
 	r.must(err)
+	if r.model != nil {
+		r.kit.Start()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- r.supervisor.Receive(ctx) }()

@@ -62,6 +62,12 @@ func TestDiscordKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	}
 }
 
+func TestAnHourWithoutDiscordLosesNothing(t *testing.T) {
+	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+		return subject(t, "")
+	})
+}
+
 func subject(t *testing.T, thread string) channeltest.Subject {
 	s, names := platform(t), &channeltest.Names{}
 	chat, at := s.Know(discordtest.Ann), ""

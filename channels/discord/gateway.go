@@ -114,7 +114,9 @@ type gateway struct {
 func dial(ctx context.Context, address string, heard func(), stored *atomic.Int64) (*gateway, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: dialTime}
+	dialer := websocket.Dialer{
+		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: dialTime, NetDialContext: channels.Dial,
+	}
 	ws, response, err := dialer.DialContext(ctx, address+"?v=10&encoding=json", http.Header{"User-Agent": {userAgent}})
 	if response != nil {
 		_ = response.Body.Close() // it is of the handshake alone

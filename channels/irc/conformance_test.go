@@ -80,38 +80,46 @@ func open(t *testing.T, s irc.Settings) *irc.Channel {
 func TestIRCKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	for name, chat := range map[string]string{"in private": "@ann", "in a channel": "#room"} {
 		t.Run(name, func(t *testing.T) {
-			channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-				s, names := platform(t), &channeltest.Names{}
-				target, begin := "corebot", ""
-				if chat == "#room" {
-					target, begin = chat, "corebot: "
-				}
-				shown := "ann"
-				if chat == "#room" {
-					shown = chat
-				}
-				return channeltest.Subject{
-					Account: account, Chat: chat, ID: names.Of, Forgets: true,
-					Open: func() channels.Channel { return open(t, settings(s)) },
-					Say: func(_ channels.Accepter, id, text string) {
-						names.Is(id, s.Say(irctest.Ann, target, begin+text))
-					},
-					Shown: func() (texts []string) {
-						for _, l := range s.Shown(shown) {
-							texts = append(texts, strings.TrimPrefix(l, "\x0f"))
-						}
-						return texts
-					},
-					Pose: func(id, text string) {
-						s.Leave(irctest.Ann.Nick)
-						other := irctest.Person{Nick: irctest.Ann.Nick, Account: "mallory"}
-						names.Is(id, s.Say(other, target, begin+text))
-					},
-					NoFiles: "IRC has no files: people write addresses",
-					Cut:     s.Cut, Silence: s.Silence, Refuse: s.Refuse,
-				}
-			})
+			channeltest.Run(t, func(t *testing.T) channeltest.Subject { return subject(t, chat) })
 		})
+	}
+}
+
+func TestAnHourWithoutIRCLosesNothingThatWasHeard(t *testing.T) {
+	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+		return subject(t, "@ann")
+	})
+}
+
+func subject(t *testing.T, chat string) channeltest.Subject {
+	s, names := platform(t), &channeltest.Names{}
+	target, begin := "corebot", ""
+	if chat == "#room" {
+		target, begin = chat, "corebot: "
+	}
+	shown := "ann"
+	if chat == "#room" {
+		shown = chat
+	}
+	return channeltest.Subject{
+		Account: account, Chat: chat, ID: names.Of, Forgets: true,
+		Open: func() channels.Channel { return open(t, settings(s)) },
+		Say: func(_ channels.Accepter, id, text string) {
+			names.Is(id, s.Say(irctest.Ann, target, begin+text))
+		},
+		Shown: func() (texts []string) {
+			for _, l := range s.Shown(shown) {
+				texts = append(texts, strings.TrimPrefix(l, "\x0f"))
+			}
+			return texts
+		},
+		Pose: func(id, text string) {
+			s.Leave(irctest.Ann.Nick)
+			other := irctest.Person{Nick: irctest.Ann.Nick, Account: "mallory"}
+			names.Is(id, s.Say(other, target, begin+text))
+		},
+		NoFiles: "IRC has no files: people write addresses",
+		Cut:     s.Cut, Silence: s.Silence, Refuse: s.Refuse,
 	}
 }
 

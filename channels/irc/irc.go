@@ -147,7 +147,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	return &Channel{
 		settings: s, site: site, pace: newPacer(s.Pace), came: make(chan struct{}),
-		hourly: channels.Hourly{Most: s.Hourly}, dial: new(net.Dialer).DialContext,
+		hourly: channels.Hourly{Most: s.Hourly}, dial: channels.Dial,
 	}, nil
 }
 

@@ -134,39 +134,46 @@ func mailWith(id, text string, f channeltest.SentFile) []byte {
 }
 
 func TestMailKeepsTheGuaranteesOfAChannel(t *testing.T) {
-	for name, change := range map[string]func(*mail.Settings){
-		"copy to self":   func(*mail.Settings) {},
-		"copy by append": func(s *mail.Settings) { s.SentCopy = "append" },
-	} {
+	for name, copies := range map[string]string{"copy to self": "self", "copy by append": "append"} {
 		t.Run(name, func(t *testing.T) {
 			channeltest.Run(t, func(t *testing.T) channeltest.Subject {
 				t.Parallel() // some wait for a copy that never comes
-				s, said := platform(t), &sync.Map{}
-				return channeltest.Subject{
-					Account: account, Chat: ann, Thread: "<thread@people.test>",
-					ID: func(id string) string {
-						if _, is := said.Load(id); is {
-							return "<" + id + "@people.test>"
-						}
-						return id
-					},
-					Open: func() channels.Channel { return open(t, settings(s, change)) },
-					Say: func(_ channels.Accepter, id, text string) {
-						s.Awaited()
-						said.Store(id, true)
-						s.Say(mailtest.Said{ID: id, Text: text, Headers: "References: <thread@people.test>\n"})
-					},
-					FilesInMessages: true,
-					Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
-						s.Awaited()
-						said.Store(id, true)
-						s.Deliver(mailWith(id, text, f), time.Time{})
-						return ""
-					},
-					Shown: func() []string { return texts(t, s, ann) },
-					Cut:   s.Cut, Silence: s.Silence, Refuse: s.Refuse,
-				}
+				return subject(t, copies)
 			})
 		})
+	}
+}
+
+func TestAnHourWithoutMailLosesNothing(t *testing.T) {
+	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+		return subject(t, "self")
+	})
+}
+
+func subject(t *testing.T, copies string) channeltest.Subject {
+	s, said := platform(t), &sync.Map{}
+	return channeltest.Subject{
+		Account: account, Chat: ann, Thread: "<thread@people.test>",
+		ID: func(id string) string {
+			if _, is := said.Load(id); is {
+				return "<" + id + "@people.test>"
+			}
+			return id
+		},
+		Open: func() channels.Channel { return open(t, settings(s, func(s *mail.Settings) { s.SentCopy = copies })) },
+		Say: func(_ channels.Accepter, id, text string) {
+			s.Awaited()
+			said.Store(id, true)
+			s.Say(mailtest.Said{ID: id, Text: text, Headers: "References: <thread@people.test>\n"})
+		},
+		FilesInMessages: true,
+		Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+			s.Awaited()
+			said.Store(id, true)
+			s.Deliver(mailWith(id, text, f), time.Time{})
+			return ""
+		},
+		Shown: func() []string { return texts(t, s, ann) },
+		Cut:   s.Cut, Silence: s.Silence, Refuse: s.Refuse,
 	}
 }

@@ -50,8 +50,7 @@ const dialTime = 20 * time.Second
 func (s server) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.addr)
+	conn, err := channels.Dial(ctx, "tcp", s.addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", s.addr, err)
 	}

@@ -53,40 +53,46 @@ func openAt(t *testing.T, s *matrixtest.Server, site channels.Site) *matrix.Chan
 }
 
 func TestMatrixKeepsTheGuaranteesOfAChannel(t *testing.T) {
-	channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-		s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
-		s.Room(room)
-		site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
-		began := false
-		return channeltest.Subject{
-			Account: account, Chat: room, ID: names.Of,
-			Open:  func() channels.Channel { return openAt(t, s, site) },
-			Files: files, Uploads: func() []string { return s.Uploads(room) }, TooLarge: 1<<20 + 1,
-			Say: func(_ channels.Accepter, id, text string) {
-				if !began { // what is said before the first sync is history
-					began = true
-					until(t, "the account has begun", func() bool { return len(s.Calls("sync")) >= 2 })
-				}
-				names.Is(id, s.Say(matrixtest.Said{Room: room, Text: text}))
-			},
-			Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+	channeltest.Run(t, subject)
+}
+
+func TestAnHourWithoutMatrixLosesNothing(t *testing.T) {
+	channeltest.OutOfReach(t, subject)
+}
+
+func subject(t *testing.T) channeltest.Subject {
+	s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
+	s.Room(room)
+	site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
+	began := false
+	return channeltest.Subject{
+		Account: account, Chat: room, ID: names.Of,
+		Open:  func() channels.Channel { return openAt(t, s, site) },
+		Files: files, Uploads: func() []string { return s.Uploads(room) }, TooLarge: 1<<20 + 1,
+		Say: func(_ channels.Accepter, id, text string) {
+			if !began { // what is said before the first sync is history
+				began = true
 				until(t, "the account has begun", func() bool { return len(s.Calls("sync")) >= 2 })
-				s.Files.Put(f)
-				names.Is(id, s.Say(matrixtest.Said{Room: room, Content: map[string]any{
-					"msgtype": "m.file", "body": text, "filename": f.Name, "url": "mxc://elsewhere.test/" + f.ID,
-					"info": map[string]any{"mimetype": f.MediaType, "size": f.Size},
-				}}))
-				return ""
-			},
-			Edit: func(_ channels.Accepter, id, of, text string) {
-				names.Is(id, s.Edit(room, matrixtest.Ann, names.Of(of), text))
-			},
-			Delete: func(_ channels.Accepter, id, of string) {
-				names.Is(id, s.Redact(room, matrixtest.Ann, names.Of(of)))
-			},
-			Shown: func() []string { return s.Texts(room) },
-			Cut:   s.Cut, Silence: s.Silence,
-			Refuse: func(n int) { s.Refuse(n, 1) },
-		}
-	})
+			}
+			names.Is(id, s.Say(matrixtest.Said{Room: room, Text: text}))
+		},
+		Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+			until(t, "the account has begun", func() bool { return len(s.Calls("sync")) >= 2 })
+			s.Files.Put(f)
+			names.Is(id, s.Say(matrixtest.Said{Room: room, Content: map[string]any{
+				"msgtype": "m.file", "body": text, "filename": f.Name, "url": "mxc://elsewhere.test/" + f.ID,
+				"info": map[string]any{"mimetype": f.MediaType, "size": f.Size},
+			}}))
+			return ""
+		},
+		Edit: func(_ channels.Accepter, id, of, text string) {
+			names.Is(id, s.Edit(room, matrixtest.Ann, names.Of(of), text))
+		},
+		Delete: func(_ channels.Accepter, id, of string) {
+			names.Is(id, s.Redact(room, matrixtest.Ann, names.Of(of)))
+		},
+		Shown: func() []string { return s.Texts(room) },
+		Cut:   s.Cut, Silence: s.Silence,
+		Refuse: func(n int) { s.Refuse(n, 1) },
+	}
 }

@@ -49,56 +49,64 @@ func openAt(t *testing.T, s *slacktest.Server, site channels.Site) *slack.Channe
 func TestSlackKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	for name, threaded := range map[string]bool{"in private": false, "in a thread of a channel": true} {
 		t.Run(name, func(t *testing.T) {
-			channeltest.Run(t, func(t *testing.T) channeltest.Subject {
-				s, names := platform(t), &channeltest.Names{}
-				chat, thread, begin := slacktest.Direct, "", ""
-				if threaded {
-					chat, begin = slacktest.Room, "<@"+slacktest.Bot+"> "
-					thread = s.Say(slacktest.Said{Channel: chat, Text: "the beginning"})
-				}
-				begun, files := false, channeltest.NewFiles(t)
-				site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
-				return channeltest.Subject{
-					Account: account, Chat: chat, Thread: thread, ID: names.Of,
-					Open:  func() channels.Channel { return openAt(t, s, site) },
-					Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 1<<20 + 1,
-					Say: func(_ channels.Accepter, id, text string) {
-						for began := time.Now(); !begun && !s.Connected() && time.Since(began) < 5*time.Second; {
-							time.Sleep(time.Millisecond) // what was said before the first connection is not answered
-						}
-						begun = true
-						names.Is(id, s.Say(slacktest.Said{Channel: chat, Thread: thread, Text: begin + text}))
-					},
-					Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
-						for began := time.Now(); !s.Connected() && time.Since(began) < 5*time.Second; {
-							time.Sleep(time.Millisecond)
-						}
-						s.Files.Put(f)
-						address := strings.TrimSuffix(s.URL(), "/api") + "/files-pri/T1-F1/" + f.ID
-						names.Is(id, s.Say(slacktest.Said{
-							Channel: chat, Thread: thread, Text: begin + text, Files: []any{map[string]any{
-								"id": "F1", "name": f.Name, "mimetype": f.MediaType, "size": f.Size,
-								"url_private": address,
-							}},
-						}))
-						return ""
-					},
-					Pose: func(id, text string) {
-						s.Call(slacktest.Ann, "Ann")
-						s.Call("U0OTHER", "Ann")
-						names.Is(id, s.Say(slacktest.Said{
-							Channel: chat, Thread: thread, User: "U0OTHER", Text: begin + text,
-						}))
-					},
-					Edit: func(_ channels.Accepter, id, of, text string) {
-						names.Is(id, names.Of(of)+"/edit/"+s.Edit(chat, names.Of(of), begin+text))
-					},
-					Delete: func(_ channels.Accepter, _, of string) { s.Delete(chat, names.Of(of)) },
-					Shown:  func() []string { return s.Texts(chat) },
-					Cut:    s.Cut, Silence: s.Silence, Refuse: s.Refuse,
-				}
-			})
+			channeltest.Run(t, func(t *testing.T) channeltest.Subject { return subject(t, threaded) })
 		})
+	}
+}
+
+func TestAnHourWithoutSlackLosesNothing(t *testing.T) {
+	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+		return subject(t, false)
+	})
+}
+
+func subject(t *testing.T, threaded bool) channeltest.Subject {
+	s, names := platform(t), &channeltest.Names{}
+	chat, thread, begin := slacktest.Direct, "", ""
+	if threaded {
+		chat, begin = slacktest.Room, "<@"+slacktest.Bot+"> "
+		thread = s.Say(slacktest.Said{Channel: chat, Text: "the beginning"})
+	}
+	begun, files := false, channeltest.NewFiles(t)
+	site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
+	return channeltest.Subject{
+		Account: account, Chat: chat, Thread: thread, ID: names.Of,
+		Open:  func() channels.Channel { return openAt(t, s, site) },
+		Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 1<<20 + 1,
+		Say: func(_ channels.Accepter, id, text string) {
+			for began := time.Now(); !begun && !s.Connected() && time.Since(began) < 5*time.Second; {
+				time.Sleep(time.Millisecond) // what was said before the first connection is not answered
+			}
+			begun = true
+			names.Is(id, s.Say(slacktest.Said{Channel: chat, Thread: thread, Text: begin + text}))
+		},
+		Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
+			for began := time.Now(); !s.Connected() && time.Since(began) < 5*time.Second; {
+				time.Sleep(time.Millisecond)
+			}
+			s.Files.Put(f)
+			address := strings.TrimSuffix(s.URL(), "/api") + "/files-pri/T1-F1/" + f.ID
+			names.Is(id, s.Say(slacktest.Said{
+				Channel: chat, Thread: thread, Text: begin + text, Files: []any{map[string]any{
+					"id": "F1", "name": f.Name, "mimetype": f.MediaType, "size": f.Size,
+					"url_private": address,
+				}},
+			}))
+			return ""
+		},
+		Pose: func(id, text string) {
+			s.Call(slacktest.Ann, "Ann")
+			s.Call("U0OTHER", "Ann")
+			names.Is(id, s.Say(slacktest.Said{
+				Channel: chat, Thread: thread, User: "U0OTHER", Text: begin + text,
+			}))
+		},
+		Edit: func(_ channels.Accepter, id, of, text string) {
+			names.Is(id, names.Of(of)+"/edit/"+s.Edit(chat, names.Of(of), begin+text))
+		},
+		Delete: func(_ channels.Accepter, _, of string) { s.Delete(chat, names.Of(of)) },
+		Shown:  func() []string { return s.Texts(chat) },
+		Cut:    s.Cut, Silence: s.Silence, Refuse: s.Refuse,
 	}
 }
 

@@ -130,7 +130,9 @@ func (c *Channel) dial(ctx context.Context) (*websocket.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
-	dialer := websocket.Dialer{Proxy: http.ProxyFromEnvironment, HandshakeTimeout: slack}
+	dialer := websocket.Dialer{
+		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: slack, NetDialContext: channels.Dial,
+	}
 	socket, response, err := dialer.DialContext(ctx, address, nil)
 	if err != nil {
 		status := 0

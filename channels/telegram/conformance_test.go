@@ -108,3 +108,9 @@ func subject(t *testing.T, addr string) channeltest.Subject {
 		Refuse: func(n int) { s.Refuse(n, 0.001) },
 	}
 }
+
+func TestAnHourWithoutTelegramLosesNothing(t *testing.T) {
+	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+		return subject(t, "")
+	})
+}

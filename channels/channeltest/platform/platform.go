@@ -26,7 +26,14 @@ type Platform[Call, Fault any] struct {
 }
 
 // Listen has the server answer requests on a port of its own.
-func (p *Platform[C, F]) Listen(serve http.HandlerFunc) { p.HTTP = httptest.NewServer(serve) }
+func (p *Platform[C, F]) Listen(serve http.HandlerFunc) {
+	p.HTTP = httptest.NewUnstartedServer(serve)
+	if memory != nil {
+		_ = p.HTTP.Listener.Close() // nobody has heard of its port
+		p.HTTP.Listener = memory.listen("127.0.0.1:0")
+	}
+	p.HTTP.Start()
+}
 
 // Cut breaks every connection.
 func (p *Platform[C, F]) Cut() { p.HTTP.CloseClientConnections() }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // The services account of Corebot.
@@ -56,7 +58,7 @@ var Ann = Person{Nick: "ann", Account: "Ann"}
 
 // New starts a server. Without a configuration of TLS it talks in the clear.
 func New(secure *tls.Config) *Server {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := platform.Listener("127.0.0.1:0")
 	if err != nil {
 		panic(err)
 	}

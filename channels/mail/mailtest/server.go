@@ -15,6 +15,8 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver"
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
 	"github.com/emersion/go-smtp"
+
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // The one account of the server, and the name under which it checks senders.
@@ -186,7 +188,7 @@ func (quiet) Println(...any)        {}
 
 func (s *Server) listen(addr string) net.Listener {
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		l, err := net.Listen("tcp", addr)
+		l, err := platform.Listener(addr)
 		if err == nil {
 			if s.implicit {
 				return tls.NewListener(listener{l, s}, s.tls)
