@@ -146,9 +146,28 @@ func (c *Console) chat(v *visit) error {
 	if d.Entries, err = c.entries(v.ctx(), s, k, d.Full, said.Rows, notices); err != nil {
 		return err
 	}
-	d.NewID, d.Draft, d.EditOf = "console-"+rand.Text(), v.r.FormValue("draft"), v.r.FormValue("edit")
+	d.NewID, d.EditOf = "console-"+rand.Text(), v.r.FormValue("edit")
+	d.Draft = cmp.Or(v.r.FormValue("draft"), draftOf(d.EditOf, waiting, said.Rows))
 	title := cmp.Or(corebot.Plainly(d.Chat.DisplayName), chatName(d.Key))
 	return v.show(page{Name: "chat", Title: title, Data: d})
+}
+
+// draftOf is the whole text of a message that is changed, or asked again.
+func draftOf(id string, waiting []waitingMessage, said []corebot.Said) string {
+	if id == "" {
+		return ""
+	}
+	for _, w := range waiting {
+		if w.Life.MessageID == id && w.Life.Message != nil {
+			return w.Life.Message.Text()
+		}
+	}
+	for _, e := range said {
+		if e.MessageID == id && e.Speaker == corebot.SpeakerUser {
+			return e.Text()
+		}
+	}
+	return ""
 }
 
 func view(full bool) string {

@@ -351,13 +351,25 @@ type settingsData struct {
 	Settings []Setting                `json:"settings"`
 	Sessions []corebot.ConsoleSession `json:"sessions"`
 	Mine     int64                    `json:"mine"`
+	Set      []Setting                `json:"-"` // those of Settings that somebody has set
+	Defaults []Setting                `json:"-"` // the others
 }
+
+// defaultValue is where the value of a setting comes from that nobody has set.
+const defaultValue = "default"
 
 // settings shows the settings without their secrets, and who is logged in.
 func (c *Console) settings(v *visit) (err error) {
 	d := settingsData{Mine: v.session.ID}
 	if d.Settings, err = c.opts.Facts.Settings(); err != nil {
 		return err
+	}
+	for _, one := range d.Settings {
+		if one.From == defaultValue {
+			d.Defaults = append(d.Defaults, one)
+		} else {
+			d.Set = append(d.Set, one)
+		}
 	}
 	sessions, err := v.service().ListSessions(v.ctx(), operate.SessionQuery{})
 	if err != nil {

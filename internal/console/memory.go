@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -66,6 +67,9 @@ func (c *Console) memory(v *visit) error {
 			return err
 		}
 		d.Page = &found
+		if !slices.Contains(d.Chats, found.Chat) { // it is older than the chats to choose from
+			d.Chats = append([]string{found.Chat}, d.Chats...)
+		}
 	}
 	if d.Find == "" {
 		if d.Facts, err = v.facts(d.Agent, k); err != nil {

@@ -91,6 +91,8 @@ type serverData struct {
 	Agent  string `json:"agent"`
 	Server string `json:"server"`
 	More   string `json:"more,omitempty"`
+	// how the server is doing; nil: its file has been changed meanwhile
+	Now *operate.MCPServer `json:"now,omitempty"`
 }
 
 // server shows what a server says of its tools, with the fingerprints that an approval takes.
@@ -104,6 +106,15 @@ func (c *Console) server(v *visit) error {
 		return err
 	}
 	d.More = v.more(d.Next)
+	all, err := v.service().ListServers(v.ctx(), operate.ServersQuery{ByAgent: operate.ByAgent{Agent: d.Agent}})
+	if err != nil {
+		return err
+	}
+	for i := range all.Rows {
+		if all.Rows[i].Name == d.Server {
+			d.Now = &all.Rows[i]
+		}
+	}
 	return v.show(page{Name: "server", Title: corebot.Plainly(d.Server), Data: d})
 }
 

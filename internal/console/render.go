@@ -167,6 +167,7 @@ func (c *Console) fail(v *visit, status int, err error) {
 	}
 	text, broken := c.pages.render("trouble", "layout", page{
 		Name: "trouble", Title: t.Title, Data: t, Session: v.session.ID != 0, Version: c.opts.Version, URL: "/",
+		Here: "no page",
 	})
 	if broken != nil {
 		text = []byte(template.HTMLEscapeString(t.Detail))

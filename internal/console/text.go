@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -8,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/operate"
-	"github.com/corebot/corebot/internal/runes"
 )
 
 // functions are what templates can call.
@@ -20,18 +21,35 @@ var functions = template.FuncMap{
 	"plain": corebot.Plainly, "args": indented,
 	"path": url.PathEscape, "clip": clip, "number": number, "lines": strings.Split, "join": strings.Join,
 	"oneStep": func(s operate.Step) []operate.Step { return []operate.Step{s} }, "lastLine": lastLine, "newest": newest,
-	"diff": diffRows, "chatName": chatName, "word": word, "took": took, "dict": dict, "nonzero": nonzero,
+	"diff": diffRows, "chatName": chatName,
+	"money": money, "sender": sender, "browser": browserName, "word": word, "took": took,
+	"dict": dict, "nonzero": nonzero,
 }
 
 // shownText bounds a text on a page with others, in bytes.
 const shownText = 8 << 10
 
-// clip shortens a text for a page.
+// clip shortens a text for a page, to at most n bytes as HTML spells them.
 func clip(n int, text string) string {
-	if len(text) <= n {
-		return text
+	for i, r := range text {
+		if n -= spelled(r); n < 0 {
+			return text[:i] + "…"
+		}
 	}
-	return runes.Head(text, n) + "…"
+	return text
+}
+
+// spelled is how many bytes HTML takes for a character.
+func spelled(r rune) int {
+	switch r {
+	case '"', '&', '\'', '+':
+		return len("&#34;")
+	case '<', '>':
+		return len("&lt;")
+	case utf8.RuneError, 0: // also for a byte that is no character
+		return len("\uFFFD")
+	}
+	return utf8.RuneLen(r)
 }
 
 // nonzero says whether there is such a time.
@@ -111,6 +129,51 @@ func number(n any) string {
 		text = text[:i] + "\u202f" + text[i:]
 	}
 	return text
+}
+
+// money is an amount that fits into a tile or a column: of one unit or more with two digits behind the point, below it
+// with the first three that count.
+func money(m corebot.Money) string {
+	switch digits, unit := 0, corebot.Money(1); {
+	case m >= 1_000_000:
+		m = (m + 5_000) / 10_000 * 10_000
+	default:
+		for n := m; n > 0; n /= 10 {
+			digits++
+		}
+		for range digits - 3 {
+			unit *= 10
+		}
+		m = (m + unit/2) / unit * unit
+	}
+	return m.String()
+}
+
+// sender is who has sent a message, for the owner of the home.
+func sender(p corebot.Principal) string {
+	if p.Channel == corebot.ConsoleChannel {
+		return "you"
+	}
+	return corebot.Plainly(p.ID)
+}
+
+// browserName is what people call a browser that names itself as browsers do, with the names of all others in front.
+func browserName(agent string) string {
+	of := func(names ...string) string {
+		for _, name := range names {
+			if mark, called, _ := strings.Cut(name, "="); strings.Contains(agent, mark) {
+				return cmp.Or(called, strings.TrimSuffix(mark, "/"))
+			}
+		}
+		return ""
+	}
+	program := of("Edg/=Edge", "OPR/=Opera", "SamsungBrowser/=Samsung Internet", "Firefox/", "FxiOS/=Firefox",
+		"Chrome/", "CriOS/=Chrome", "Safari/")
+	system := of("iPhone", "iPad", "Android", "Windows", "CrOS=ChromeOS", "Mac OS X=macOS", "Linux")
+	if !strings.HasPrefix(agent, "Mozilla/") || program == "" || system == "" {
+		return clip(80, corebot.Plainly(agent))
+	}
+	return program + " on " + system
 }
 
 // indented is JSON over several lines, with what a person cannot see written out.
