@@ -25,7 +25,7 @@ type hostile struct {
 
 func hostiles() []hostile {
 	return []hostile{
-		{"exits", mcp.Failed, "exit status 1", ""},
+		{"exits", mcp.Failed, "exit status 1; it said: Error: no module x", ""},
 		{"hangs", mcp.Failed, "not ready within", ""},
 		{"hangs-initialize", mcp.Failed, "not ready within", ""},
 		{"hangs-list", mcp.Failed, "not ready within", ""},

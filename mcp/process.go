@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +27,33 @@ type process struct {
 	mark  string
 	ended chan struct{} // closed once the program has ended
 	err   error         // how; once ended is closed
+	last  lastWords
+}
+
+// lastWords is the line of a program's standard error that is most likely to say why it ended: the newest line about an
+// error, else the newest line.
+type lastWords struct {
+	mu      sync.Mutex
+	line    string
+	isError bool
+	read    chan struct{} // closed at the end of the standard error
+}
+
+func (w *lastWords) hear(line string) {
+	isError := strings.Contains(strings.ToLower(line), "error") || strings.HasPrefix(line, "panic:")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if isError || !w.isError {
+		w.line, w.isError = line, isError
+	}
+}
+
+// say waits a moment for the end of what the program wrote. A child of the program can hold its standard error open.
+func (w *lastWords) say() string {
+	waits(w.read, 100*time.Millisecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.line
 }
 
 // startProcess starts a program. The caller must stop it, also once it has ended by itself: its children may go on.
@@ -32,7 +61,7 @@ func startProcess(path string, s Spec, env []string, mark string) (_ *process, e
 	p := &process{cmd: &exec.Cmd{
 		Path: path, Args: append([]string{s.Command}, s.Args...), Env: env, Dir: s.Dir,
 		SysProcAttr: attributes(),
-	}, mark: mark, ended: make(chan struct{})}
+	}, mark: mark, ended: make(chan struct{}), last: lastWords{read: make(chan struct{})}}
 	var theirs []io.Closer
 	defer func() {
 		for _, c := range theirs {
@@ -116,12 +145,22 @@ func waits(c <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// how says how the program ended, for people.
+// how says how the program ended and what it said last, for people.
 func (p *process) how() error {
-	if p.err == nil {
-		return errors.New("the program has ended")
+	err := errors.New("the program has ended")
+	if p.err != nil {
+		err = fmt.Errorf("%w: %w", err, p.err)
 	}
-	return fmt.Errorf("the program has ended: %w", p.err)
+	if said := p.last.say(); said != "" {
+		err = fmt.Errorf("%w; it said: %s", err, said)
+	}
+	return err
+}
+
+// log writes the program's standard error to our log, until it ends.
+func (p *process) log(log zerolog.Logger, secrets *redact.Redactor) {
+	defer close(p.last.read)
+	logOutput(p.errs, log, secrets, p.last.hear)
 }
 
 const (
@@ -131,8 +170,8 @@ const (
 )
 
 // logOutput writes a program's standard error to our log, until it ends: a few lines, cut short, without the configured
-// values that may be secret. It reads the other lines, too, or the program would stand still.
-func logOutput(r io.Reader, log zerolog.Logger, secrets *redact.Redactor) {
+// values that may be secret. It reads the other lines, too, or the program would stand still. hear gets every line.
+func logOutput(r io.Reader, log zerolog.Logger, secrets *redact.Redactor, hear func(string)) {
 	in := bufio.NewReaderSize(r, maxLogLine)
 	var since time.Time
 	logged, left := 0, 0
@@ -144,10 +183,15 @@ func logOutput(r io.Reader, log zerolog.Logger, secrets *redact.Redactor) {
 			}
 			since, logged, left = now, 0, 0
 		}
-		switch text := secrets.Text(redact.Visible(string(line))); {
+		text := strings.TrimSpace(secrets.Text(redact.Visible(string(line))))
+		if text != "" {
+			hear(text)
+		}
+		switch {
+		case text == "":
 		case logged >= linesLogged:
 			left++
-		case len(text) > 0:
+		default:
 			logged++
 			log.Info().Str("stderr", text).Msg("an MCP server says")
 		}

@@ -57,7 +57,7 @@ func programs() map[string]func(*peer) {
 		},
 		"dies": func(p *peer) { p.decent(only("tools/call", func(said) { os.Exit(3) })) },
 
-		"exits":            func(*peer) { os.Exit(1) },
+		"exits":            func(*peer) { fmt.Fprintln(os.Stderr, "Error: no module x"); os.Exit(1) },
 		"hangs":            func(*peer) { forever() },
 		"hangs-initialize": func(p *peer) { p.decent(hangs("initialize")) },
 		"hangs-list":       func(p *peer) { p.decent(hangs("tools/list")) },

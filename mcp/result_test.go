@@ -98,11 +98,32 @@ func TestOfWhatAProgramSaysALittleIsLoggedWithoutItsSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	logOutput(strings.NewReader("key hush-hush-hush\x1b[31m\n"+strings.Repeat("x", 100_000)+"\n"+
-		strings.Repeat("line\n", 10_000)), zerolog.New(&out), secrets)
+		strings.Repeat("line\n", 10_000)), zerolog.New(&out), secrets, func(string) {})
 	got := out.String()
 	if strings.Contains(got, "hush") || strings.Contains(got, `\u001b`) || strings.Count(got, "\n") != linesLogged ||
 		len(got) > 10_000 {
 		t.Errorf("the log has %d bytes: %.500s", len(got), got)
+	}
+}
+
+func TestTheLastWordsOfAProgramAreItsNewestErrorElseItsNewestLine(t *testing.T) {
+	secrets, err := redact.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{
+		"":                           "",
+		"starting\nlistening\n":      "listening",
+		"Error: no module\n  at x\n": "Error: no module",
+		"panic: boom\n\ngoroutine 1": "panic: boom",
+		"an error\nTypeError: y\nz":  "TypeError: y",
+	} {
+		w := lastWords{read: make(chan struct{})}
+		logOutput(strings.NewReader(said), zerolog.Nop(), secrets, w.hear)
+		close(w.read)
+		if got := w.say(); got != want {
+			t.Errorf("of %q the last words are %q, want %q", said, got, want)
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *session) transport(d dialing) (_ transport.Interface, err error) {
 	if s.process, err = startProcess(path, d.spec, env, mark); err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
-	go logOutput(s.process.errs, d.log, d.redactor)
+	go s.process.log(d.log, d.redactor)
 	go func(p *process) {
 		<-p.ended
 		s.end(p.how())
