@@ -20,6 +20,7 @@ type Settings struct {
 	Token      string        `mapstructure:"token" secret:"yes" doc:"an access token of the account"`
 	Hourly     int           `mapstructure:"hourly" min:"1" doc:"how many messages of a sender are answered in an hour"`
 	Poll       time.Duration `mapstructure:"poll" min:"1s" doc:"how long an empty sync is held; at most 5m"`
+	Stream     time.Duration `mapstructure:"stream" min:"0" doc:"show answers while they grow: the time between edits"`
 }
 
 const (
@@ -27,6 +28,7 @@ const (
 	standardHourly = 120
 	maxPoll        = 5 * time.Minute
 	maxToken       = 4096
+	streamLeast    = 5 * time.Second // Synapse takes one event of an account in five seconds, as it is installed
 )
 
 // Validate refuses settings that cannot work.
@@ -59,7 +61,7 @@ func (s Settings) Validate() error {
 			"a dead connection would be noticed too late: at most 5m",
 		)
 	}
-	return nil
+	return channels.CheckStream(s.Stream, streamLeast, s.Homeserver)
 }
 
 // Network is the line for the list of networks.
@@ -78,6 +80,7 @@ type Channel struct {
 	client client
 	keeper *sealed.Keeper // of the keys of encrypted rooms; nil: they cannot be read
 	poll   time.Duration
+	stream time.Duration
 	site   channels.Site
 	hourly channels.Hourly
 
@@ -87,11 +90,13 @@ type Channel struct {
 }
 
 var (
-	_ channels.Periodic   = (*Channel)(nil)
-	_ channels.Checker    = (*Channel)(nil)
-	_ channels.Noting     = (*Channel)(nil)
-	_ channels.Typer      = (*Channel)(nil)
-	_ channels.Reconciler = (*Channel)(nil)
+	_ channels.Periodic      = (*Channel)(nil)
+	_ channels.Checker       = (*Channel)(nil)
+	_ channels.Noting        = (*Channel)(nil)
+	_ channels.Typer         = (*Channel)(nil)
+	_ channels.Reconciler    = (*Channel)(nil)
+	_ channels.Editor        = (*Channel)(nil)
+	_ channels.EditsTogether = (*Channel)(nil)
 )
 
 // New makes the channel of an account. It connects to nothing.
@@ -104,7 +109,8 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 			base: strings.TrimRight(s.Homeserver, "/") + apiPath, token: s.Token,
 			wire: channels.NewWire("the homeserver", "channels.matrix.ACCOUNT.homeserver", s.Token),
 		},
-		keeper: keeperOf(s, site), poll: s.Poll, site: site, hourly: channels.Hourly{Most: s.Hourly},
+		keeper: keeperOf(s, site), poll: s.Poll, stream: s.Stream, site: site,
+		hourly: channels.Hourly{Most: s.Hourly},
 	}, nil
 }
 

@@ -16,3 +16,15 @@ func TestThePageNamesEverySettingAndEveryErrorOfAnAccount(t *testing.T) {
 	}
 	channeltest.Page(t, "Matrix", Network(), said...)
 }
+
+func TestEditsAreNeverSoOftenThatRepliesWait(t *testing.T) {
+	s := Settings{Homeserver: "https://matrix.example.org", Token: "token"}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Stream = streamLeast; s.Stream > 0; s.Stream /= 2 {
+		if err := s.Validate(); (err == nil) != (s.Stream == streamLeast) {
+			t.Fatalf("%v: %v", s.Stream, err)
+		}
+	}
+}

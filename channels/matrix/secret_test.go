@@ -321,3 +321,27 @@ func TestAFileDoesNotGoIntoAnEncryptedRoom(t *testing.T) {
 		t.Errorf("the homeserver gets %+v", calls)
 	}
 }
+
+func TestAnEditInAnEncryptedRoomIsEncryptedAndNamesItsMessageInTheClear(t *testing.T) {
+	h := newSecretHome(t)
+	h.must(h.c.keeper.Learn(t.Context(), secretRoom, rule))
+	o := channels.Outbound{
+		ID: "r", IdempotencyKey: "r", Kind: corebot.KindReply, Parts: corebot.TextPart("…"),
+		Key: corebot.Key{Agent: "a", Channel: "matrix", Account: "main", Chat: secretRoom},
+	}
+	sent, err := h.c.Send(t.Context(), o)
+	h.must(err)
+	o.Parts = corebot.TextPart("a secret answer")
+	_, err = h.c.Edit(t.Context(), sent.IDs[0], o)
+	h.must(err)
+	calls := h.Calls("send")
+	if len(calls) != 2 {
+		t.Fatalf("the homeserver gets %+v", calls)
+	}
+	body := calls[1].Body
+	relates, _ := body["m.relates_to"].(map[string]any)
+	if body["ciphertext"] == nil || body["m.new_content"] != nil || body["body"] != nil ||
+		relates["rel_type"] != relReplace || relates["event_id"] != sent.IDs[0] {
+		t.Errorf("the homeserver gets %+v", body)
+	}
+}

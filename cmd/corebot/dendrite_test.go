@@ -9,12 +9,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,6 +40,7 @@ type dendrite struct {
 	said    atomic.Int64
 	sends   atomic.Int64
 	dropped atomic.Int64
+	edits   map[int][]string     // the texts of edits, chat by chat, as of the last look
 	when    map[string]time.Time // each text was said
 	behind  map[string]bool      // texts that were said right before a kill
 }
@@ -74,8 +77,14 @@ func openDendrite(t *testing.T, chats int) networkPlatform {
 		}
 	}
 	d := &dendrite{
-		t: t, dir: t.TempDir(), addr: freeAddr(t), when: map[string]time.Time{}, behind: map[string]bool{},
+		t: t, dir: t.TempDir(), addr: freeAddr(t), edits: map[int][]string{},
+		when: map[string]time.Time{}, behind: map[string]bool{},
 	}
+	t.Cleanup(func() {
+		if log, err := os.ReadFile(filepath.Join(d.dir, "log")); t.Failed() {
+			t.Logf("Dendrite says: %s %v", log[max(0, len(log)-4000):], err)
+		}
+	})
 	settings := strings.ReplaceAll(dendriteSettings, "DIR", d.dir)
 	d.must(os.WriteFile(filepath.Join(d.dir, "dendrite.yaml"), []byte(settings), 0o600))
 	d.must(exec.CommandContext(t.Context(), "generate-keys", "--private-key",
@@ -148,7 +157,7 @@ func (d *dendrite) serveProxy() {
 	d.facade = freeAddr(d.t)
 	d.proxy = &http.Server{Addr: d.facade, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
-			if !strings.Contains(r.URL.Path, "/send/") {
+			if !strings.Contains(r.URL.Path, "/send/") && !strings.Contains(r.URL.Path, "/redact/") {
 				to.ServeHTTP(w, r)
 				return
 			}
@@ -202,6 +211,14 @@ func (d *dendrite) call(token, method, path string, body, into any) {
 
 func (d *dendrite) request(token, method, path string, body, into any) {
 	d.t.Helper()
+	_, err := d.ask(token, method, path, body, into)
+	d.must(err)
+}
+
+// ask makes a request. later says that the homeserver has not answered, or has an error of its own: then it can help to
+// ask again.
+func (d *dendrite) ask(token, method, path string, body, into any) (later bool, err error) {
+	d.t.Helper()
 	text, err := json.Marshal(body)
 	d.must(err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -212,31 +229,53 @@ func (d *dendrite) request(token, method, path string, body, into any) {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := http.DefaultClient.Do(r)
-	d.must(err)
+	if err != nil {
+		return true, err
+	}
 	defer answer.Body.Close() //nolint:errcheck // it was only read
 	said, err := io.ReadAll(answer.Body)
-	d.must(err)
+	if err != nil {
+		return true, err
+	}
 	if answer.StatusCode != http.StatusOK {
-		d.t.Fatalf("%s %s: %s", method, path, said)
+		return answer.StatusCode >= 500, fmt.Errorf("%s %s: %d %s", method, path, answer.StatusCode, said)
 	}
 	if into != nil {
 		d.must(json.Unmarshal(said, into))
 	}
+	return false, nil
 }
 
 func (d *dendrite) settings() string {
-	return fmt.Sprintf("{homeserver: %q, token: %q, hourly: 1000000, access: open}", "http://"+d.facade, d.token)
+	return matrixSettings("http://"+d.facade, d.token)
 }
 
 func (d *dendrite) say(chat int, text string) {
-	d.when[text] = time.Now()
-	d.call(d.people[chat], http.MethodPut, fmt.Sprintf("rooms/%s/send/m.room.message/%d",
+	d.t.Helper()
+	d.again(d.people[chat], http.MethodPut, fmt.Sprintf("rooms/%s/send/m.room.message/%d",
 		url.PathEscape(d.rooms[chat]), d.said.Add(1)), map[string]any{"msgtype": "m.text", "body": text}, nil)
+	d.when[text] = time.Now()
 }
 
-// shown reads the whole history of a room, as a person sees it.
+// again calls the homeserver until it answers, as people's programs do: one that is being started breaks off, and has
+// errors of its own. The same transaction is said once.
+func (d *dendrite) again(token, method, path string, body, into any) {
+	d.t.Helper()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		later, err := d.ask(token, method, "/_matrix/client/v3/"+path, body, into)
+		if err == nil {
+			return
+		}
+		if !later || time.Since(began) > siegePatience {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// shown reads the whole history of a room, as a person sees it: without edits, whose texts stand in their places, and
+// without what was taken back.
 func (d *dendrite) shown(chat int) (texts []string) {
-	from := ""
+	from, edited, edits := "", map[string]string{}, []string(nil)
 	for {
 		var page struct {
 			Chunk []struct {
@@ -244,19 +283,41 @@ func (d *dendrite) shown(chat int) (texts []string) {
 				Type    string `json:"type"`
 				ID      string `json:"event_id"`
 				Content struct {
-					Body string `json:"body"`
+					Body    string `json:"body"`
+					Relates struct {
+						Type  string `json:"rel_type"`
+						Event string `json:"event_id"`
+					} `json:"m.relates_to"`
+					New *struct {
+						Body string `json:"body"`
+					} `json:"m.new_content"`
 				} `json:"content"`
 			} `json:"chunk"`
 			End string `json:"end"`
 		}
-		d.call(d.people[chat], http.MethodGet, fmt.Sprintf("rooms/%s/messages?dir=b&limit=100%s",
+		d.again(d.people[chat], http.MethodGet, fmt.Sprintf("rooms/%s/messages?dir=b&limit=100%s",
 			url.PathEscape(d.rooms[chat]), from), nil, &page)
 		for _, e := range page.Chunk {
-			if e.Type == "m.room.message" && strings.HasPrefix(e.Sender, "@corebot:") {
-				texts = append([]string{e.Content.Body}, texts...)
+			if e.Type != "m.room.message" || !strings.HasPrefix(e.Sender, "@corebot:") {
+				continue
+			}
+			of, text := e.Content.Relates, e.Content.Body
+			if of.Type == "m.replace" && e.Content.New != nil {
+				edits = append(edits, e.Content.New.Body)
+				if _, later := edited[of.Event]; !later {
+					edited[of.Event] = e.Content.New.Body
+				}
+				continue
+			}
+			if last, is := edited[e.ID]; is && text != "" {
+				text = last
+			}
+			if text != "" {
+				texts = append([]string{text}, texts...)
 			}
 		}
 		if page.End == "" || len(page.Chunk) == 0 {
+			d.edits[chat] = edits
 			return texts
 		}
 		from = "&from=" + url.QueryEscape(page.End)
@@ -282,4 +343,6 @@ func (d *dendrite) away(meanwhile func()) {
 }
 
 func (d *dendrite) lost() (n int, once bool) { return int(d.dropped.Load()), true }
-func (d *dendrite) complaints() []string     { return nil }
+func (d *dendrite) complaints() []string {
+	return grown(slices.Concat(slices.Collect(maps.Values(d.edits))...))
+}

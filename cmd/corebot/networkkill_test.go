@@ -126,6 +126,12 @@ func (b *besieged) lay() {
 	b.begin()
 	b.say(networkMessages() - b.count())
 	b.settled()
+	if b.streams {
+		b.await("no draft is open", func() bool {
+			n, err := b.rows("FROM drafts")
+			return err == nil && n == 0
+		})
+	}
 	b.terminate()
 	b.output("db", "check")
 	b.judge()

@@ -21,9 +21,9 @@ var networks = []network{
 	{name: "telegram", kind: "telegram", open: openTelegram},
 	{name: "telegram-webhook", kind: "telegram", open: openTelegramHook},
 	{name: "telegram-stream", kind: "telegram", streams: true, open: openTelegramStream},
-	{name: "matrix", kind: "matrix", history: true, open: openMatrix},
+	{name: "matrix", kind: "matrix", history: true, streams: true, open: openMatrix},
 	{name: "discord", kind: "discord", history: true, streams: true, open: openDiscord},
-	{name: "dendrite", kind: "matrix", history: true, open: openDendrite},
+	{name: "dendrite", kind: "matrix", history: true, streams: true, open: openDendrite},
 	{name: "slack", kind: "slack", history: true, streams: true, open: openSlack},
 	{name: "irc", kind: "irc", forgets: true, open: openIRC},
 	{name: "mail", kind: "mail", history: true, open: openMail},
@@ -151,7 +151,7 @@ func openMatrix(t *testing.T, chats int) networkPlatform {
 	}
 	sends := 0
 	p.Faults(func(c matrixtest.Call) matrixtest.Fault {
-		if c.Name != "send" {
+		if c.Name != "send" && c.Name != "redact" {
 			return matrixtest.Fault{}
 		}
 		switch sends++; {
@@ -167,7 +167,11 @@ func openMatrix(t *testing.T, chats int) networkPlatform {
 }
 
 func (p *matrixPlatform) settings() string {
-	return fmt.Sprintf("{homeserver: %q, token: %q, hourly: 1000000, access: open}", p.URL(), matrixtest.Token)
+	return matrixSettings(p.URL(), matrixtest.Token)
+}
+
+func matrixSettings(homeserver, token string) string {
+	return fmt.Sprintf("{homeserver: %q, token: %q, hourly: 1000000, access: open, stream: 10ms}", homeserver, token)
 }
 
 func (p *matrixPlatform) say(chat int, text string) {
@@ -185,7 +189,7 @@ func (p *matrixPlatform) away(meanwhile func()) {
 }
 
 func (p *matrixPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
-func (p *matrixPlatform) complaints() []string     { return p.Complaints() }
+func (p *matrixPlatform) complaints() []string     { return append(p.Complaints(), grown(p.Edited())...) }
 
 // ircPlatform forgets what it has shown, and cannot tell what it shows.
 type ircPlatform struct {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +20,7 @@ import (
 
 func init() {
 	programTags = "matrixcrypto,goolm"
-	networks = append(networks, network{name: "sealed", kind: "matrix", history: true, open: openSealed})
+	networks = append(networks, network{name: "sealed", kind: "matrix", history: true, streams: true, open: openSealed})
 }
 
 // secretRooms is Dendrite with encrypted rooms.
@@ -42,11 +40,6 @@ type reader struct {
 
 func openSealed(t *testing.T, chats int) networkPlatform {
 	s := &secretRooms{dendrite: openDendrite(t, 0).(*dendrite)}
-	t.Cleanup(func() {
-		if log, err := os.ReadFile(filepath.Join(s.dir, "log")); t.Failed() {
-			t.Logf("Dendrite says: %s %v", log[max(0, len(log)-4000):], err)
-		}
-	})
 	bot := id.UserID("@corebot:localhost")
 	s.token = s.login("corebot")
 	for chat := range chats {
@@ -161,22 +154,36 @@ func (p *reader) knows(ctx context.Context) (bool, error) {
 	return len(devices) > 0, err
 }
 
-// shown reads the whole history of a room, as the program of the person shows it.
+// shown reads the whole history of a room, as the program of the person shows it: without edits, whose texts stand in
+// their places, and without what was taken back.
 func (s *secretRooms) shown(chat int) (texts []string) {
-	p, from := s.keys[chat], ""
+	p, from, edited, edits := s.keys[chat], "", map[id.EventID]string{}, []string(nil)
 	for {
 		page := p.page(s.t, from)
 		for _, e := range page.Chunk {
-			if e.Sender != p.bot || e.StateKey != nil {
+			if e.Sender != p.bot || e.StateKey != nil || e.Type == mxevent.EventRedaction ||
+				e.Unsigned.RedactedBecause != nil {
 				continue
 			}
-			if e.RoomID = p.room; e.Type != mxevent.EventEncrypted {
-				texts = append([]string{"NOT ENCRYPTED: " + e.ID.String()}, texts...)
+			text := "NOT ENCRYPTED: " + e.ID.String()
+			if e.RoomID = p.room; e.Type == mxevent.EventEncrypted {
+				_ = e.Content.ParseRaw(e.Type) // clear says so
+				text = p.clear(e)
+			}
+			if of := e.Content.AsEncrypted().RelatesTo; of != nil && of.Type == mxevent.RelReplace {
+				edits = append(edits, text)
+				if _, later := edited[of.EventID]; !later {
+					edited[of.EventID] = text
+				}
 				continue
 			}
-			texts = append([]string{p.clear(e)}, texts...)
+			if last, is := edited[e.ID]; is {
+				text = last
+			}
+			texts = append([]string{text}, texts...)
 		}
 		if page.End == "" || len(page.Chunk) == 0 {
+			s.edits[chat] = edits
 			return texts
 		}
 		from = page.End
@@ -212,7 +219,11 @@ func (p *reader) clear(e *mxevent.Event) string {
 		opened, err := p.mach.DecryptMegolmEvent(ctx, e)
 		switch {
 		case err == nil:
-			text := opened.Content.AsMessage().Body
+			message := opened.Content.AsMessage()
+			text := message.Body
+			if message.NewContent != nil {
+				text = message.NewContent.Body
+			}
 			p.read[e.ID.String()] = text
 			return text
 		case !errors.Is(err, crypto.ErrNoSessionFound) || ctx.Err() != nil:
@@ -230,5 +241,5 @@ func (s *secretRooms) complaints() (all []string) {
 			}
 		}
 	}
-	return all
+	return append(all, s.dendrite.complaints()...)
 }

@@ -57,14 +57,14 @@ func (s *Server) do(r *http.Request, q query) (any, *Fault) {
 	case "GET state": // no room has any that is asked for
 		return nil, missing
 	case "GET event":
-		for _, e := range in.events {
-			if e.fields["event_id"] == q.path[3] {
-				return e.fields, nil
-			}
+		if e := in.find(q.path[3]); e != nil {
+			return e.fields, nil
 		}
 		return nil, missing
 	case "PUT send":
 		return s.send(in, q)
+	case "PUT redact":
+		return s.redact(in, q)
 	case "PUT typing":
 		if q.path[3] != Bot || q.Body["typing"] != true || q.Body["timeout"] == nil {
 			s.Complain("typing: %v", q.Body)
@@ -162,6 +162,9 @@ func (s *Server) send(in *room, q query) (any, *Fault) {
 		if wrong := Check(formatted); wrong != "" || q.Body["format"] != "org.matrix.custom.html" {
 			s.Complain("the markup %s: %s", formatted, wrong)
 		}
+	}
+	if relates, is := q.Body["m.relates_to"].(map[string]any); is && relates["rel_type"] == "m.replace" {
+		s.checkEdit(in, relates["event_id"], q.Body)
 	}
 	e := s.add(in, map[string]any{
 		"type": q.path[3], "sender": Bot, "content": q.Body, "origin_server_ts": at(time.Time{}),

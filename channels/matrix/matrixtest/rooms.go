@@ -45,6 +45,7 @@ type Shown struct {
 	HTML    string
 	Thread  string
 	ReplyTo string
+	Edits   []string // the texts that it had before
 	Content map[string]any
 }
 
@@ -171,13 +172,9 @@ func (s *Server) Edit(room, from, of, text string) string {
 // Redact has somebody take a message back.
 func (s *Server) Redact(room, from, of string) string {
 	s.mu.Lock()
-	for _, e := range s.rooms[room].events {
-		if e.fields["event_id"] == of {
-			e.fields["content"] = map[string]any{}
-		}
-	}
-	s.mu.Unlock()
-	return s.Say(Said{Room: room, From: from, Type: "m.room.redaction", More: map[string]any{"redacts": of}})
+	defer s.mu.Unlock()
+	r := s.rooms[room]
+	return s.takeBack(r, r.find(of), from, "")
 }
 
 // Lock has a room refuse what the account says.
@@ -196,22 +193,27 @@ func (s *Server) Shown(room string) (all []Shown) {
 		return nil
 	}
 	for _, e := range r.events {
-		content, _ := e.fields["content"].(map[string]any)
-		if e.fields["sender"] != Bot || e.fields["type"] != "m.room.message" {
+		content := e.content()
+		if e.fields["sender"] != Bot || e.fields["type"] != "m.room.message" || len(content) == 0 ||
+			relation(content)["rel_type"] == "m.replace" {
 			continue
 		}
-		m := Shown{Content: content}
+		m := Shown{}
+		relates := relation(content)
+		edits, last := r.edits(e)
+		if m.Edits = edits; last != nil {
+			content = last
+		}
+		m.Content = content
 		m.ID, _ = e.fields["event_id"].(string)
 		m.Kind, _ = content["msgtype"].(string)
 		m.Body, _ = content["body"].(string)
 		m.HTML, _ = content["formatted_body"].(string)
-		if relates, is := content["m.relates_to"].(map[string]any); is {
-			if relates["rel_type"] == "m.thread" {
-				m.Thread, _ = relates["event_id"].(string)
-			}
-			if to, is := relates["m.in_reply_to"].(map[string]any); is {
-				m.ReplyTo, _ = to["event_id"].(string)
-			}
+		if relates["rel_type"] == "m.thread" {
+			m.Thread, _ = relates["event_id"].(string)
+		}
+		if to, is := relates["m.in_reply_to"].(map[string]any); is {
+			m.ReplyTo, _ = to["event_id"].(string)
 		}
 		all = append(all, m)
 	}
