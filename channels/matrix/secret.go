@@ -146,6 +146,12 @@ func (c *Channel) unseal(ctx context.Context, room string, e event, name string)
 		return e, "", true, nil
 	}
 	as := sealedOf(room, e, name)
+	if held, err := c.keeper.Held(ctx, as); err != nil || held {
+		if err == nil {
+			err = c.keeper.Wait(ctx, as)
+		}
+		return e, "", false, hidden(c, err)
+	}
 	opened, err := c.keeper.Open(ctx, as)
 	switch {
 	case errors.Is(err, sealed.ErrNoKey):
@@ -194,6 +200,11 @@ func (c *Channel) late(ctx context.Context, door channels.Door, me self, at plac
 		return at, hidden(c, err)
 	}
 	for _, w := range due {
+		if held, err := c.keeper.Held(ctx, w.Event); err != nil {
+			return at, hidden(c, err)
+		} else if held {
+			continue
+		}
 		e := event{ID: w.ID, Type: typeEncrypted, Sender: w.Sender, Sent: float64(w.Sent), Content: w.Content}
 		_, err := c.keeper.Open(ctx, w.Event)
 		waits, waited := errors.Is(err, sealed.ErrNoKey), time.Since(w.Since)
@@ -211,7 +222,7 @@ func (c *Channel) late(ctx context.Context, door channels.Door, me self, at plac
 				err = hidden(c, c.keeper.Told(ctx, w.Event))
 			}
 			if err != nil {
-				return at, c.patient(ctx, err)
+				return at, err
 			}
 			continue
 		case err != nil && !errors.Is(err, sealed.ErrUnreadable):
@@ -224,7 +235,7 @@ func (c *Channel) late(ctx context.Context, door channels.Door, me self, at plac
 			}
 		}
 		if err != nil {
-			return at, c.patient(ctx, err)
+			return at, err
 		}
 		if err := c.keeper.Drop(ctx, w.Room, w.ID); err != nil {
 			return at, hidden(c, err)

@@ -13,7 +13,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +40,7 @@ type secretHome struct {
 	c    *Channel
 	ann  *sealed.Keeper
 	me   self
+	down atomic.Bool // the homeserver does not say which devices there are
 }
 
 func newSecretHome(t *testing.T) *secretHome {
@@ -48,6 +51,10 @@ func newSecretHome(t *testing.T) *secretHome {
 	h.must(err)
 	others := httputil.NewSingleHostReverseProxy(rest)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.down.Load() && strings.Contains(r.URL.Path, "/keys/query") {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
 		if strings.Contains(r.URL.Path, "/keys/") || strings.Contains(r.URL.Path, "/sendToDevice/") {
 			r.Header.Set("Authorization", "Bearer "+matrixtest.Bot+" DEVICE")
 			h.post.ServeHTTP(w, r)
@@ -343,5 +350,90 @@ func TestAnEditInAnEncryptedRoomIsEncryptedAndNamesItsMessageInTheClear(t *testi
 	if body["ciphertext"] == nil || body["m.new_content"] != nil || body["body"] != nil ||
 		relates["rel_type"] != relReplace || relates["event_id"] != sent.IDs[0] {
 		t.Errorf("the homeserver gets %+v", body)
+	}
+}
+
+// comes hands the account an answer with the keys that have come, and with events.
+func (h *secretHome) comes(door channels.Door, events ...event) {
+	h.t.Helper()
+	var all []any
+	for _, e := range events {
+		all = append(all, map[string]any{
+			"event_id": e.ID, "type": e.Type, "sender": e.Sender, "origin_server_ts": e.Sent, "content": e.Content,
+		})
+	}
+	text, err := json.Marshal(map[string]any{
+		"next_batch": "s2", "to_device": map[string]any{"events": h.post.Keys(matrixtest.Bot, "DEVICE")},
+		"rooms": map[string]any{"join": map[string]any{secretRoom: map[string]any{
+			"timeline": map[string]any{"events": all},
+		}}},
+	})
+	h.must(err)
+	var a answer
+	h.must(json.Unmarshal(text, &a))
+	_, err = h.c.takeAll(h.t.Context(), door, h.me, place{since: "s1"}, a)
+	h.must(err)
+}
+
+func (d *oneDoor) texts() (all []string) {
+	for _, in := range d.given {
+		all = append(all, in.Text()+in.Tell)
+	}
+	return all
+}
+
+// The key of a message can come in the answer that has later messages, which can be read at once.
+func TestAMessageWhoseKeyComesLateStandsBeforeThoseThatCameWithTheKey(t *testing.T) {
+	h, door := newSecretHome(t), &oneDoor{}
+	first, second := h.saysText("$1", "first"), h.saysText("$2", "second")
+	if all := h.reads(first); len(all) != 0 {
+		t.Fatalf("without its key it reads %+v", all)
+	}
+	h.back(11 * time.Second) // nothing is held up behind it any more
+	h.comes(door, second)
+	if got := door.texts(); !slices.Equal(got, []string{"first", "second"}) {
+		t.Errorf("the door is given %q", got)
+	}
+}
+
+// A homeserver that is killed does not say of which device a message is. A moment later it does, and newer messages
+// could be read before the one that waits.
+func TestMessagesStayInOrderBehindOneWhoseDeviceCouldNotBeAskedFor(t *testing.T) {
+	h, door := newSecretHome(t), &oneDoor{}
+	first, second, third := h.saysText("$1", "first"), h.saysText("$2", "second"), h.saysText("$3", "third")
+	h.down.Store(true)
+	h.comes(door, first)
+	h.down.Store(false)
+	h.comes(door, second)
+	if got := door.texts(); len(got) > 0 {
+		t.Errorf("the door is given %q", got)
+	}
+	h.back(0)
+	h.comes(door, third)
+	if got := door.texts(); !slices.Equal(got, []string{"first", "second", "third"}) {
+		t.Errorf("the door is given %q", got)
+	}
+}
+
+// Somebody whose message can never be read does not hold up the others, nor himself for long.
+func TestAMessageWithoutAKeyHoldsUpItsSenderOnlyAndNotForLong(t *testing.T) {
+	h, door := newSecretHome(t), &oneDoor{}
+	lost := h.saysText("$1", "lost")
+	h.post.Keys(matrixtest.Bot, "DEVICE")
+	h.must(h.ann.Close())
+	h.must(h.ann.Begin(t.Context(), sealed.Self{User: matrixtest.Ann, Device: "A"})) // its next session is another
+	next, other := h.saysText("$2", "next"), h.saysText("$3", "other")
+	h.comes(door, lost, next)
+	if got := door.texts(); len(got) > 0 {
+		t.Errorf("the door is given %q", got)
+	}
+	other.Sender = "@eve:test"
+	if held, err := h.c.keeper.Held(t.Context(), sealedOf(secretRoom, other, "")); held || err != nil {
+		t.Errorf("somebody else is held up: %v, %v", held, err)
+	}
+	h.back(11 * time.Second)
+	h.comes(door)
+	if got := door.texts(); !slices.Equal(got, []string{"next"}) {
+		t.Errorf("the door is given %q", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
+	"github.com/corebot/corebot/channels/matrix/sealed"
 	"github.com/corebot/corebot/internal/backoff"
 )
 
@@ -136,16 +137,23 @@ func (c *Channel) receive(ctx context.Context, door channels.Door, joins *joiner
 		door.Alive()
 		most = timelineMost
 		joins.follow(ctx, door, me, a.Rooms.Invite)
-		if err := c.takeKeys(ctx, a); err != nil {
-			return err
-		}
-		if at, err = c.take(ctx, door, me, at, a); err != nil {
-			return err
-		}
-		if at, err = c.late(ctx, door, me, at); err != nil {
+		if at, err = c.takeAll(ctx, door, me, at, a); err != nil {
 			return err
 		}
 	}
+}
+
+// takeAll takes in one answer: its keys first, then the messages that have waited for them, then its messages. So a
+// message whose key comes late stands before those that came with the key.
+func (c *Channel) takeAll(ctx context.Context, door channels.Door, me self, at place, a answer) (place, error) {
+	if err := c.takeKeys(ctx, a); err != nil {
+		return at, err
+	}
+	at, err := c.late(ctx, door, me, at)
+	if err != nil {
+		return at, c.patient(ctx, err)
+	}
+	return c.take(ctx, door, me, at, a)
 }
 
 var errLong = corebot.ErrTooLarge
@@ -154,7 +162,11 @@ var errLong = corebot.ErrTooLarge
 func (c *Channel) fetch(ctx context.Context, since string, most int) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.poll+slack)
 	defer cancel()
-	ask, poll := channels.Get("sync"), strconv.FormatInt(c.poll.Milliseconds(), 10)
+	held := c.poll
+	if c.keeper != nil && c.keeper.Waits() {
+		held = min(held, sealed.Soon)
+	}
+	ask, poll := channels.Get("sync"), strconv.FormatInt(held.Milliseconds(), 10)
 	if since == "" {
 		ask = ask.With("timeout", "0").With("filter", filter(1))
 	} else {

@@ -12,7 +12,8 @@
 //     could put words into his mouth.
 //   - A room that was encrypted once stays so, whatever the homeserver says later.
 //   - The session of a room is made anew when somebody comes, goes or changes his devices, and after each start.
-//   - A message whose key is missing waits on the disk, for a day at most.
+//   - A message whose key is missing waits on the disk, for a day at most. Later messages of its sender in that room wait
+//     behind it for ten seconds at most, so that they stay in order. Nobody else's do.
 //
 // Limits: devices are not verified. There is no backup of keys, and keys are shared with no other device. The file is
 // not encrypted. A device whose session with this one is broken stays so.
@@ -70,6 +71,9 @@ type Waiting struct {
 	Since time.Time
 	Told  bool // the room knows
 }
+
+// Soon is how long what waits is left alone while it may be read any moment.
+const Soon = 5 * time.Second
 
 var (
 	// ErrNoKey says that an event cannot be read yet: its key is missing, or that of its sender's device.

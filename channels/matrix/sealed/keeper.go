@@ -40,6 +40,7 @@ type Keeper struct {
 	shared map[id.RoomID][]string // whom the session of a room was made for, by this process
 	fresh  bool                   // what waits is to be tried again
 	tried  time.Time
+	young  time.Time // when something last began to wait
 	swept  time.Time
 }
 
@@ -129,7 +130,7 @@ func (k *Keeper) open(ctx context.Context) error {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       askTime,
 	}
-	k.shared, k.fresh = map[id.RoomID][]string{}, true
+	k.shared, k.fresh, k.young = map[id.RoomID][]string{}, true, time.Now()
 	k.mach = crypto.NewOlmMachine(client, &k.log, k.store, &rooms{k})
 	k.mach.DisableRatchetTracking = true
 	k.mach.IgnorePostDecryptionParseErrors = true

@@ -23,6 +23,8 @@ func (*Keeper) Learn(context.Context, string, []byte) error     { return nil }
 func (*Keeper) Encrypted(context.Context, string) (bool, error) { return false, nil }
 func (*Keeper) Due(context.Context) ([]Waiting, error)          { return nil, nil }
 func (*Keeper) Wait(context.Context, Event) error               { return nil }
+func (*Keeper) Held(context.Context, Event) (bool, error)       { return false, nil }
+func (*Keeper) Waits() bool                                     { return false }
 func (*Keeper) Told(context.Context, Event) error               { return nil }
 func (*Keeper) Drop(context.Context, string, string) error      { return nil }
 

@@ -190,6 +190,7 @@ func (k *Keeper) Wait(ctx context.Context, e Event) error {
 	if err != nil {
 		return err
 	}
+	k.young = time.Now()
 	return k.db.DoTxn(ctx, nil, func(ctx context.Context) error {
 		_, err := k.db.Exec(ctx, `INSERT INTO corebot_waiting (room, event, whole, since, told)
 			VALUES ($1, $2, $3, $4, 0) ON CONFLICT (room, event) DO NOTHING`,
@@ -202,8 +203,34 @@ func (k *Keeper) Wait(ctx context.Context, e Event) error {
 	})
 }
 
-// tryAgain is how long what waits is left alone while no key has come.
-const tryAgain = 30 * time.Second
+const (
+	// tryAgain is how long what waits is left alone while no key has come. What began to wait lately is tried [Soon].
+	tryAgain = 30 * time.Second
+	// holdFor is how long later messages of a sender wait behind one that cannot be read yet. Most keys come sooner. A
+	// homeserver that could not say whose a device is mostly can when it is asked again.
+	holdFor = 10 * time.Second
+)
+
+// Held says whether an earlier event of the same sender and room waits, so that this one has to wait behind it.
+func (k *Keeper) Held(ctx context.Context, e Event) (is bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.ready(); err != nil {
+		return false, err
+	}
+	err = k.db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM corebot_waiting AS w
+		WHERE w.room=$1 AND json_extract(w.whole, '$.Sender')=$2 AND w.since > $3 AND w.event <> $4
+		AND NOT EXISTS (SELECT 1 FROM corebot_waiting AS own WHERE own.room=$1 AND own.event=$4 AND own.rowid < w.rowid))`,
+		e.Room, e.Sender, time.Now().Add(-holdFor).UnixMilli(), e.ID).Scan(&is)
+	return is, err
+}
+
+// Waits says whether something began to wait lately.
+func (k *Keeper) Waits() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return time.Since(k.young) < tryAgain
+}
 
 // Due lists the events that wait, oldest first, if they are worth another try.
 func (k *Keeper) Due(ctx context.Context) (all []Waiting, err error) {
@@ -212,7 +239,11 @@ func (k *Keeper) Due(ctx context.Context) (all []Waiting, err error) {
 	if err := k.ready(); err != nil {
 		return nil, err
 	}
-	if !k.fresh && time.Since(k.tried) < tryAgain {
+	again := tryAgain
+	if time.Since(k.young) < tryAgain {
+		again = Soon
+	}
+	if !k.fresh && time.Since(k.tried) < again {
 		return nil, nil
 	}
 	k.fresh, k.tried = false, time.Now()
