@@ -63,6 +63,9 @@ const (
 	batchTime  = 2 * time.Minute  // for all files of a batch: its messages wait meanwhile
 )
 
+// ErrForged says that a content is not what its sender has sent.
+var ErrForged = errors.New("the content of the file was changed or cut on its way from its sender")
+
 // errHad says that a message is a duplicate, before its files are fetched again.
 var errHad = errors.New("the message was accepted before")
 
@@ -189,7 +192,9 @@ func (d *FrontDoor) fetch(ctx context.Context, m *corebot.Message, p corebot.Par
 		return p, context.Cause(ctx)
 	}
 	d.opts.Log.Warn().Err(err).Str("chat", m.Key.String()).Str("message", m.ID).Msg("a file was not fetched")
-	p.Text = "it could not be fetched from the platform"
+	if p.Text = "it could not be fetched from the platform"; errors.Is(err, ErrForged) {
+		p.Text = "it is not kept: it was changed or cut on its way from its sender"
+	}
 	return p, nil
 }
 

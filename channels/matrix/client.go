@@ -95,17 +95,27 @@ func (c *client) open(ctx context.Context, server, id string) (content io.ReadCl
 	return nil, err
 }
 
+// upload is a file as the homeserver gets it. Encrypted, it has neither name nor type.
+type upload struct {
+	name, mediaType string
+	size            int64
+	open            func() io.Reader // from the beginning, each time the same
+}
+
 // upload gives the homeserver a file, and gives the file's address.
-func (c *client) upload(ctx context.Context, name, mediaType string, f io.ReaderAt, size int64) (string, error) {
-	address := strings.TrimSuffix(c.base, apiPath) + "/_matrix/media/v3/upload?filename=" + url.QueryEscape(name)
-	body := func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, size)), nil }
+func (c *client) upload(ctx context.Context, u upload) (string, error) {
+	address := strings.TrimSuffix(c.base, apiPath) + "/_matrix/media/v3/upload"
+	if u.name != "" {
+		address += "?filename=" + url.QueryEscape(u.name)
+	}
+	body := func() (io.ReadCloser, error) { return io.NopCloser(u.open()), nil }
 	first, _ := body() // it has no error
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, first)
 	if err != nil {
 		return "", c.wire.Hidden(err)
 	}
-	r.GetBody, r.ContentLength = body, size
-	r.Header.Set("Content-Type", cmp.Or(mediaType, "application/octet-stream"))
+	r.GetBody, r.ContentLength = body, u.size
+	r.Header.Set("Content-Type", cmp.Or(u.mediaType, "application/octet-stream"))
 	at, err := send[struct {
 		URI string `json:"content_uri"`
 	}](ctx, c, "the upload of a file", r)

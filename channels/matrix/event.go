@@ -118,7 +118,7 @@ type content struct {
 	Body     string  `json:"body"`
 	HTML     string  `json:"formatted_body"`
 	FileName string  `json:"filename"`
-	URL      string  `json:"url"` // of a file: mxc://SERVER/ID; an encrypted one has none
+	URL      string  `json:"url"` // of a file: mxc://SERVER/ID; an encrypted one has it in File
 	Geo      string  `json:"geo_uri"`
 	Redacts  string  `json:"redacts"` // of a redaction, in newer rooms
 	Sent     *string `json:"com.github.corebot.sent"`
@@ -130,6 +130,7 @@ type content struct {
 	} `json:"m.mentions"`
 	Relates relation        `json:"m.relates_to"`
 	New     json.RawMessage `json:"m.new_content"`
+	File    json.RawMessage `json:"file"` // of an encrypted file: its address, key and hash
 }
 
 // contentOf reads a content; what has another form is empty.

@@ -54,6 +54,7 @@ func (c *Channel) read(ctx context.Context, me self, room string, events []event
 			note(c, &c.rooms.own, e.ID, true)
 			continue
 		}
+		secret := e.Type == typeEncrypted
 		e, tell, means, err := c.unseal(ctx, room, e, names[e.Sender])
 		if err != nil {
 			return nil, err
@@ -61,7 +62,7 @@ func (c *Channel) read(ctx context.Context, me self, room string, events []event
 		if !means {
 			continue
 		}
-		r := reading{c: c, me: me, event: e, content: contentOf(e.Content), tell: tell}
+		r := reading{c: c, me: me, event: e, content: contentOf(e.Content), tell: tell, secret: secret}
 		r.in = channels.Incoming{ID: e.ID, Chat: room, SenderID: e.Sender, SenderName: shortName(names[e.Sender])}
 		if r.in.SenderName == "" {
 			r.in.SenderName = shortName(e.Sender)
@@ -86,6 +87,7 @@ type reading struct {
 	event   event
 	content content
 	tell    string // instead of what it says
+	secret  bool   // it came encrypted
 	in      channels.Incoming
 }
 
@@ -185,7 +187,9 @@ func (r *reading) message(ctx context.Context) (means bool, err error) {
 	}
 	r.in.Parts = r.parts(c, spoken.text)
 	if len(corebot.Attachments(r.in.Parts)) == 1 {
-		if server, id, ok := mediaOf(c.URL); ok {
+		if r.secret {
+			r.in.Files = []channels.Attached{r.c.secretFile(c.File)}
+		} else if server, id, ok := mediaOf(c.URL); ok {
 			r.in.Files = []channels.Attached{{Fetch: func(ctx context.Context) (io.ReadCloser, error) {
 				return r.c.client.open(ctx, server, id)
 			}}}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -31,9 +32,6 @@ const (
 	keylessMost = 24 * time.Hour   // how long such a message waits
 	mostReaders = 1000             // in an encrypted room in which Corebot writes
 )
-
-// errSecretFile keeps a file out of a room in which the homeserver is to read nothing.
-var errSecretFile = errors.New("files are not sent into encrypted rooms")
 
 // keeperOf is what has the keys of an account; nil: encrypted rooms cannot be read.
 func keeperOf(s Settings, site channels.Site) *sealed.Keeper {
@@ -299,6 +297,43 @@ func (c *Channel) sendEvent(ctx context.Context, room, key string, content map[s
 		ID string `json:"event_id"`
 	}](ctx, &c.client, channels.Put(body, "rooms", room, "send", kind, key))
 	return sent.ID, unsure(err)
+}
+
+// sealFile has a file for an encrypted room be uploaded encrypted, with a key of its own each time. In another room it
+// is as it was, and key is nil.
+func (c *Channel) sealFile(ctx context.Context, room string, u upload) (as upload, key *sealed.FileKey, err error) {
+	secret, err := c.isSecret(ctx, room)
+	if err != nil || !secret {
+		return u, nil, err
+	}
+	if key, err = sealed.SealFile(u.open()); err != nil {
+		return u, nil, hidden(c, fmt.Errorf("encrypt a file: %w", err))
+	}
+	return upload{size: u.size, open: func() io.Reader { return key.Seal(u.open()) }}, key, nil
+}
+
+// secretFile is the file that an encrypted message names. The homeserver could exchange a file that is not encrypted.
+func (c *Channel) secretFile(said json.RawMessage) channels.Attached {
+	var at struct {
+		URL string `json:"url"`
+	}
+	if len(said) == 0 {
+		return channels.Attached{Missing: "it is not kept: it is not encrypted, and its message is"}
+	}
+	_ = lenient(said, &at) // then it has no address
+	server, id, is := mediaOf(at.URL)
+	key, err := sealed.FileKeyOf(said)
+	if err != nil || !is {
+		c.site.Log.Warn().Err(err).Msg("a file of an encrypted room cannot be read")
+		return channels.Attached{Missing: "it is not kept: it is encrypted in a way that Corebot does not know"}
+	}
+	return channels.Attached{Fetch: func(ctx context.Context) (io.ReadCloser, error) {
+		content, err := c.client.open(ctx, server, id)
+		if err != nil {
+			return nil, err
+		}
+		return key.Open(content, channels.ErrForged), nil
+	}}
 }
 
 // seal encrypts an event. The mark by which Corebot finds it again stands outside: it is the id of the transaction,

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"io"
 	"strings"
 	"time"
 
@@ -158,20 +159,25 @@ func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, p corebot.P
 		return channels.Receipt{}, err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	if secret, err := c.isSecret(ctx, o.Key.Chat); err != nil {
-		return channels.Receipt{}, err
-	} else if secret {
-		return channels.Receipt{}, &corebot.Failure{Class: corebot.Permanent, Err: errSecretFile}
-	}
 	name := cmp.Or(p.Name, "file")
-	address, err := c.client.upload(ctx, name, p.MediaType, f, size)
+	whole := func() io.Reader { return io.NewSectionReader(f, 0, size) }
+	up, key, err := c.sealFile(ctx, o.Key.Chat, upload{name, p.MediaType, size, whole})
+	if err != nil {
+		return channels.Receipt{}, err
+	}
+	address, err := c.client.upload(ctx, up)
 	if err != nil {
 		return channels.Receipt{}, err
 	}
 	as.event = map[string]any{
-		"msgtype": looksOf(p), "body": cmp.Or(p.Text, name), "filename": name, "url": address,
+		"msgtype": looksOf(p), "body": cmp.Or(p.Text, name), "filename": name,
 		"info":       map[string]any{"mimetype": p.MediaType, "size": size},
 		"m.mentions": map[string]any{}, markKey: as.key,
+	}
+	if key != nil {
+		as.event["file"] = key.Said(address)
+	} else {
+		as.event["url"] = address
 	}
 	return c.show(ctx, o, as, relates)
 }

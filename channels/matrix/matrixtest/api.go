@@ -91,6 +91,9 @@ func (s *Server) join(q query) (any, *Fault) {
 // maxUpload is the size of a file that the homeserver takes.
 const maxUpload = 1 << 20
 
+// secretType is the type of an encrypted file.
+const secretType = "application/octet-stream"
+
 // upload keeps a file, and gives it an address.
 func (s *Server) upload(r *http.Request) (any, *Fault) {
 	content, err := io.ReadAll(io.LimitReader(r.Body, maxUpload+1))
@@ -103,12 +106,28 @@ func (s *Server) upload(r *http.Request) (any, *Fault) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.Header.Get("Content-Type") == "" || r.URL.Query().Get("filename") == "" {
-		s.Complain("an upload has no type or no name")
+	kind, name := r.Header.Get("Content-Type"), r.URL.Query().Get("filename")
+	if kind == "" || (name == "") != (kind == secretType) { // an encrypted file says nothing of itself
+		s.Complain("an upload has the type %q and the name %q", kind, name)
 	}
 	address := fmt.Sprintf("mxc://localhost/file%d", len(s.files))
-	s.files[address] = r.URL.Query().Get("filename") + ": " + string(content)
+	s.files[address] = name + ": " + string(content)
 	return map[string]any{"content_uri": address}, nil
+}
+
+// Bytes are those of a file at an address, as they were uploaded.
+func (s *Server) Bytes(address string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, bytes, _ := strings.Cut(s.files[address], ": ")
+	return []byte(bytes)
+}
+
+// Uploaded is how many files were uploaded.
+func (s *Server) Uploaded() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.files)
 }
 
 // Uploads are the files of the account that a room shows, in order, as "NAME: BYTES".

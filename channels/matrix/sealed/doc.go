@@ -11,6 +11,7 @@
 //   - A message is somebody's only if it came from a device that its sender has published. Otherwise the homeserver
 //     could put words into his mouth.
 //   - A room that was encrypted once stays so, whatever the homeserver says later.
+//   - Each file has a key of its own, and its content counts only if its hash is the one of the event.
 //   - The session of a room is made anew when somebody comes, goes or changes his devices, and after each start.
 //   - A message whose key is missing waits on the disk, for a day at most. Later messages of its sender in that room wait
 //     behind it for ten seconds at most, so that they stay in order. Nobody else's do.

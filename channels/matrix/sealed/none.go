@@ -5,6 +5,7 @@ package sealed
 import (
 	"context"
 	"encoding/json"
+	"io"
 )
 
 // Built says whether this program can read encrypted rooms.
@@ -33,3 +34,16 @@ func (*Keeper) Open(context.Context, Event) (o Opened, err error) { return o, Er
 func (*Keeper) Seal(context.Context, string, []string, string, any) (json.RawMessage, error) {
 	return nil, ErrUnsuited
 }
+
+// FileKey is nothing in this program.
+type FileKey struct{}
+
+// SealFile makes no key.
+func SealFile(io.Reader) (*FileKey, error) { return nil, ErrUnsuited }
+
+// FileKeyOf reads no key.
+func FileKeyOf(json.RawMessage) (*FileKey, error) { return nil, ErrUnsuited }
+
+func (*FileKey) Seal(content io.Reader) io.Reader                  { return content }
+func (*FileKey) Said(string) any                                   { return nil }
+func (*FileKey) Open(content io.ReadCloser, _ error) io.ReadCloser { return content }
