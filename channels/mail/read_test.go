@@ -59,6 +59,22 @@ func TestAMailBecomesAMessageOfItsVerifiedSender(t *testing.T) {
 	}
 }
 
+// Everybody chooses the name beside his address, and can choose the name or the address of the owner.
+func TestWhoTakesTheNameOfAnotherIsAnother(t *testing.T) {
+	c := testChannel(t)
+	for _, name := range []string{
+		"Ann", `"ann@people.test"`, `"Ann <ann@people.test>"`, "=?utf-8?q?ann=40people.test?=",
+	} {
+		posed := mailOf("", "/approve 1")
+		posed.text = []byte(strings.NewReplacer("Ann <ann@people.test>", name+" <mallory@evil.test>",
+			"header.from=people.test", "header.from=evil.test").Replace(string(posed.text)))
+		in, is := c.read(posed)
+		if is != message || in.SenderID != "mallory@evil.test" || in.Chat != "mallory@evil.test" {
+			t.Errorf("%s: %v %+v", name, is, in)
+		}
+	}
+}
+
 func TestASenderWhomTheServerHasNotVerifiedIsAStranger(t *testing.T) {
 	c := testChannel(t)
 	forged := mailOf("", "/approve 1")

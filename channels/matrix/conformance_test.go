@@ -14,7 +14,10 @@ import (
 
 var account = channels.Account{Kind: "matrix", Name: "main"}
 
-const room = "!room:test"
+const (
+	room    = "!room:test"
+	mallory = "@mallory:test"
+)
 
 // platform is a server that ends with the test, about which it has nothing to complain.
 func platform(t *testing.T) *matrixtest.Server {
@@ -84,6 +87,12 @@ func subject(t *testing.T) channeltest.Subject {
 				"info": map[string]any{"mimetype": f.MediaType, "size": f.Size},
 			}}))
 			return ""
+		},
+		Pose: func(id, text string) {
+			s.Rename(room, mallory, matrixtest.NameOf(matrixtest.Ann)) // with three it is a group
+			names.Is(id, s.Say(matrixtest.Said{
+				Room: room, From: mallory, Text: text, Content: mentions(matrixtest.Bot),
+			}))
 		},
 		Edit: func(_ channels.Accepter, id, of, text string) {
 			names.Is(id, s.Edit(room, matrixtest.Ann, names.Of(of), text))

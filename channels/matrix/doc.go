@@ -21,10 +21,10 @@
 //
 //   - The token stands in no error and no line of the log. It is sent over https only, or to this machine.
 //
-//   - With the build tag matrixcrypto, encrypted rooms are read and written to: see package sealed. A message whose key
-//     is missing waits for a day beside the others. A message that is not encrypted is not read in such a room.
+//   - With the build tag matrixcrypto, encrypted rooms are read and written to, with their files: see package sealed. A
+//     message whose key is missing waits for a day. Later ones of its sender wait behind it for ten seconds at most. A
+//     message that is not encrypted is not read in such a room, nor is a file.
 //
-// Limits: Without that tag encrypted rooms cannot be read; the room is told so once. With it, files of such rooms are
-// neither read nor sent. A message in a thread that was taken back before a restart is not cancelled after it: the
-// homeserver has forgotten the thread.
+// Limits: Without that tag encrypted rooms cannot be read; the room is told so once. A message in a thread that was
+// taken back before a restart is not cancelled after it: the homeserver has forgotten the thread.
 package matrix

@@ -4,6 +4,8 @@ package matrix
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"maunium.net/go/mautrix/crypto/attachment"
 
 	"github.com/corebot/corebot"
@@ -87,7 +90,8 @@ func TestAFileOfAnEncryptedRoomIsReadAndItsHashIsChecked(t *testing.T) {
 			if !errors.Is(err, tried.want) || tried.want == nil && string(got) != "the plan" {
 				t.Errorf("%s: it reads %q, %v", name, got, err)
 			}
-			if n, err := from.Read(make([]byte, 9)); n > 0 || err == nil || tried.want != nil && !errors.Is(err, tried.want) {
+			n, err := from.Read(make([]byte, 9))
+			if n > 0 || err == nil || tried.want != nil && !errors.Is(err, tried.want) {
 				t.Errorf("%s: behind its end it reads %d bytes, %v", name, n, err)
 			}
 			h.must(from.Close())
@@ -124,6 +128,39 @@ func TestAFileWithAStrangeKeyIsNamedAndNotAskedFor(t *testing.T) {
 			t.Errorf("%s: %+v", name, in.Files[0])
 		}
 	}
+}
+
+// Whatever an event says of a file, it is refused, or its bytes are decrypted and their hash is looked at.
+func FuzzSecretFile(f *testing.F) {
+	content, said := byOthers("the plan")
+	whole, _ := json.Marshal(said)
+	f.Add(whole, content)
+	f.Add([]byte(strings.Replace(string(whole), "v2", "v1", 1)), content)
+	f.Add([]byte(`{"url":"mxc://a/b","v":"v2","key":{"alg":"A256CTR","k":"A"},"iv":"","hashes":7}`), []byte{})
+	f.Add([]byte(`null`), []byte("x"))
+	c := &Channel{site: channels.Site{Log: zerolog.Nop()}}
+	f.Fuzz(func(t *testing.T, said, bytes []byte) {
+		a := c.secretFile(said)
+		if (a.Missing == "") != (a.Fetch != nil) {
+			t.Fatalf("%+v", a)
+		}
+		key, err := sealed.FileKeyOf(said)
+		if err != nil {
+			return
+		}
+		got, err := io.ReadAll(key.Open(io.NopCloser(strings.NewReader(string(bytes))), channels.ErrForged))
+		var is struct {
+			Hashes struct {
+				SHA256 string `json:"sha256"`
+			} `json:"hashes"`
+		}
+		_ = json.Unmarshal(said, &is)
+		sum := sha256.Sum256(bytes)
+		want, _ := base64.RawStdEncoding.DecodeString(is.Hashes.SHA256)
+		if (err == nil) != (string(want) == string(sum[:])) || err != nil && !errors.Is(err, channels.ErrForged) {
+			t.Fatalf("%q decrypts to %q, %v", bytes, got, err)
+		}
+	})
 }
 
 func TestAFileIsEncryptedForAnEncryptedRoomAndOthersReadIt(t *testing.T) {
@@ -176,7 +213,8 @@ func TestAFileIsEncryptedForAnEncryptedRoomAndOthersReadIt(t *testing.T) {
 		t.Errorf("the homeserver has %q", got)
 	}
 	h.must(shown.File.DecryptInPlace(got))
-	if string(got) != "a secret plan" || shown.Name != "plan.txt" || shown.URL != "" || shown.Info.Type != "text/plain" {
+	if string(got) != "a secret plan" ||
+		shown.Name != "plan.txt" || shown.URL != "" || shown.Info.Type != "text/plain" {
 		t.Errorf("Ann gets %q by %s", got, opened.Content)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,9 +34,13 @@ type dendrite struct {
 	addr    string
 	proxy   *http.Server
 	facade  string
+	mu      sync.Mutex // of the process, of who says when, and of what is behind
 	process *exec.Cmd
-	token   string   // of the bot
-	people  []string // tokens
+	ended   chan struct{} // is closed when the process has ended
+	over    bool          // nothing is started any more
+	deaths  int           // of the homeserver by itself
+	token   string        // of the bot
+	people  []string      // tokens
 	rooms   []string
 	said    atomic.Int64
 	sends   atomic.Int64
@@ -82,7 +87,7 @@ func openDendrite(t *testing.T, chats int) networkPlatform {
 	}
 	t.Cleanup(func() {
 		if log, err := os.ReadFile(filepath.Join(d.dir, "log")); t.Failed() {
-			t.Logf("Dendrite says: %s %v", log[max(0, len(log)-4000):], err)
+			t.Logf("Dendrite, which died %d times by itself, says: %s %v", d.deaths, log[max(0, len(log)-4000):], err)
 		}
 	})
 	settings := strings.ReplaceAll(dendriteSettings, "DIR", d.dir)
@@ -94,6 +99,11 @@ func openDendrite(t *testing.T, chats int) networkPlatform {
 	d.serveProxy()
 	var bot string
 	bot, d.token = d.user("corebot")
+	_, token := d.user("watch")
+	var own struct {
+		Room string `json:"room_id"`
+	}
+	d.call(token, http.MethodPost, "createRoom", map[string]any{}, &own)
 	for chat := range chats {
 		_, token := d.user(fmt.Sprint("person", chat))
 		var made struct {
@@ -103,6 +113,7 @@ func openDendrite(t *testing.T, chats int) networkPlatform {
 		d.call(d.token, http.MethodPost, "join/"+url.PathEscape(made.Room), map[string]any{}, nil)
 		d.people, d.rooms = append(d.people, token), append(d.rooms, made.Room)
 	}
+	go d.watch(token, own.Room)
 	return d
 }
 
@@ -116,35 +127,90 @@ func (d *dendrite) must(err error) {
 // start runs the homeserver until it answers.
 func (d *dendrite) start() {
 	d.t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.must(d.launch())
+}
+
+// launch is start, with the lock.
+func (d *dendrite) launch() error {
 	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	d.must(err)
-	d.process = exec.Command(
-		"dendrite",
-		"-config",
-		"dendrite.yaml",
-		"-http-bind-address",
-		d.addr,
-	) //nolint:noctx // stop
+	if err != nil {
+		return err
+	}
+	defer log.Close() //nolint:errcheck // the program writes to it
+	//nolint:noctx // halt ends it
+	d.process = exec.Command("dendrite", "-config", "dendrite.yaml", "-http-bind-address", d.addr)
 	d.process.Dir, d.process.Stdout, d.process.Stderr = d.dir, log, log
-	d.must(d.process.Start())
-	d.must(log.Close())
+	if err := d.process.Start(); err != nil {
+		return err
+	}
+	d.ended = make(chan struct{})
+	go func(p *exec.Cmd, ended chan struct{}) {
+		_ = p.Wait()
+		close(ended)
+	}(d.process, d.ended)
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		answer, err := http.Get("http://" + d.addr + "/_matrix/client/versions") //nolint:noctx // bounded by the loop
 		if err == nil {
-			d.must(answer.Body.Close())
-			return
+			return answer.Body.Close()
 		}
 		if time.Since(began) > siegePatience {
-			text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
-			d.t.Fatalf("the homeserver does not answer: %v\n%s", err, text)
+			return fmt.Errorf("the homeserver does not answer: %w", err)
 		}
 	}
 }
 
-// stop kills the homeserver, as a crash does.
+// stop kills the homeserver for good.
 func (d *dendrite) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	d.halt()
+}
+
+// halt kills the homeserver, as a crash does. A text from right before it can come late. The caller has the lock.
+func (d *dendrite) halt() {
+	for text, at := range d.when {
+		d.behind[text] = d.behind[text] || time.Since(at) < tardiness
+	}
 	_ = d.process.Process.Kill()
-	_ = d.process.Wait()
+	<-d.ended
+}
+
+// watch starts the homeserver anew when it has died by itself, or works no more, as an operator's unit does. Dendrite
+// 0.15.2 keeps a transaction of SQLite open when a request breaks off. From then on it refuses each event with a status
+// of 500, or panics: "cannot start a transaction within a transaction".
+func (d *dendrite) watch(token, room string) {
+	for n, bad := 0, 0; ; n++ {
+		time.Sleep(500 * time.Millisecond)
+		d.mu.Lock()
+		if d.over {
+			d.mu.Unlock()
+			return
+		}
+		dead := false
+		select {
+		case <-d.ended:
+			dead = true
+		default:
+			path := fmt.Sprintf("/_matrix/client/v3/rooms/%s/send/m.room.message/watch%d", url.PathEscape(room), n)
+			body := map[string]any{"msgtype": "m.text", "body": "."}
+			bad++
+			if _, err := d.ask(token, http.MethodPut, path, body, nil); err == nil {
+				bad = 0
+			}
+		}
+		if dead || bad >= 10 {
+			d.deaths, bad = d.deaths+1, 0
+			d.halt()
+			if err := d.launch(); err != nil {
+				d.t.Error(err)
+				d.over = true
+			}
+		}
+		d.mu.Unlock()
+	}
 }
 
 // serveProxy loses the answer to one send in 23, and to one in 31 before the homeserver gets it.
@@ -157,6 +223,10 @@ func (d *dendrite) serveProxy() {
 	d.facade = freeAddr(d.t)
 	d.proxy = &http.Server{Addr: d.facade, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
+			// A request of a killed Corebot goes on: Dendrite breaks by requests that break off. See watch.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 2*time.Minute)
+			defer cancel()
+			r = r.WithContext(ctx)
 			if !strings.Contains(r.URL.Path, "/send/") && !strings.Contains(r.URL.Path, "/redact/") {
 				to.ServeHTTP(w, r)
 				return
@@ -254,6 +324,13 @@ func (d *dendrite) say(chat int, text string) {
 	d.t.Helper()
 	d.again(d.people[chat], http.MethodPut, fmt.Sprintf("rooms/%s/send/m.room.message/%d",
 		url.PathEscape(d.rooms[chat]), d.said.Add(1)), map[string]any{"msgtype": "m.text", "body": text}, nil)
+	d.spoke(text)
+}
+
+// spoke notes when somebody has said something.
+func (d *dendrite) spoke(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.when[text] = time.Now()
 }
 
@@ -328,18 +405,21 @@ func (d *dendrite) shown(chat int) (texts []string) {
 // it has not shown when it is killed comes half a minute after its start: then its queue gives the event again.
 const tardiness = 3 * time.Second
 
-func (d *dendrite) late(text string) bool { return d.behind[text] }
+func (d *dendrite) late(text string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.behind[text]
+}
 
 // away kills the homeserver in the middle of its work. It has forgotten all transactions when it comes back.
 func (d *dendrite) away(meanwhile func()) {
 	meanwhile()
 	time.Sleep(50 * time.Millisecond)
-	for text, at := range d.when {
-		d.behind[text] = d.behind[text] || time.Since(at) < tardiness
-	}
-	d.stop()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.halt()
 	time.Sleep(300 * time.Millisecond)
-	d.start()
+	d.must(d.launch())
 }
 
 func (d *dendrite) lost() (n int, once bool) { return int(d.dropped.Load()), true }

@@ -107,7 +107,7 @@ func (s *Server) upload(r *http.Request) (any, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kind, name := r.Header.Get("Content-Type"), r.URL.Query().Get("filename")
-	if kind == "" || (name == "") != (kind == secretType) { // an encrypted file says nothing of itself
+	if kind == "" || name == "" && kind != secretType { // an encrypted file says nothing of itself
 		s.Complain("an upload has the type %q and the name %q", kind, name)
 	}
 	address := fmt.Sprintf("mxc://localhost/file%d", len(s.files))

@@ -78,6 +78,14 @@ func (s *Server) Invite(id, from string, direct bool, others ...string) {
 	s.wake()
 }
 
+// Rename has a member call himself by another name.
+func (s *Server) Rename(room, of, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.member(s.rooms[room], of, of, "join", map[string]any{"displayname": name})
+	s.wake()
+}
+
 // Member changes somebody's membership.
 func (s *Server) Member(room, of, membership string) {
 	s.mu.Lock()

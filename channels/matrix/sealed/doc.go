@@ -13,8 +13,8 @@
 //   - A room that was encrypted once stays so, whatever the homeserver says later.
 //   - Each file has a key of its own, and its content counts only if its hash is the one of the event.
 //   - The session of a room is made anew when somebody comes, goes or changes his devices, and after each start.
-//   - A message whose key is missing waits on the disk, for a day at most. Later messages of its sender in that room wait
-//     behind it for ten seconds at most, so that they stay in order. Nobody else's do.
+//   - A message whose key is missing waits on the disk, for a day at most. Later messages of its sender in that room
+//     wait behind it for ten seconds at most, so that they stay in order. Nobody else's do.
 //
 // Limits: devices are not verified. There is no backup of keys, and keys are shared with no other device. The file is
 // not encrypted. A device whose session with this one is broken stays so.

@@ -52,8 +52,8 @@ func FileKeyOf(said json.RawMessage) (*FileKey, error) {
 	return k, nil
 }
 
-// Open decrypts a content. Whoever reads it to the end gets the error forged there if the content is not what its sender
-// has encrypted. What was read so far counts for nothing then.
+// Open decrypts a content. Its end is the error forged if the content is not what its sender has encrypted. Then the
+// reader has to drop all of it.
 func (k *FileKey) Open(content io.ReadCloser, forged error) io.ReadCloser {
 	return &opening{from: content, clear: k.file.DecryptStream(struct{ io.Reader }{content}), forged: forged}
 }

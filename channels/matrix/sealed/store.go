@@ -204,7 +204,8 @@ func (k *Keeper) Wait(ctx context.Context, e Event) error {
 }
 
 const (
-	// tryAgain is how long what waits is left alone while no key has come. What began to wait lately is tried [Soon].
+	// tryAgain is how long what waits is left alone while no key has come. An event that began to wait lately is tried
+	// [Soon].
 	tryAgain = 30 * time.Second
 	// holdFor is how long later messages of a sender wait behind one that cannot be read yet. Most keys come sooner. A
 	// homeserver that could not say whose a device is mostly can when it is asked again.
@@ -220,7 +221,8 @@ func (k *Keeper) Held(ctx context.Context, e Event) (is bool, err error) {
 	}
 	err = k.db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM corebot_waiting AS w
 		WHERE w.room=$1 AND json_extract(w.whole, '$.Sender')=$2 AND w.since > $3 AND w.event <> $4
-		AND NOT EXISTS (SELECT 1 FROM corebot_waiting AS own WHERE own.room=$1 AND own.event=$4 AND own.rowid < w.rowid))`,
+		AND NOT EXISTS (SELECT 1 FROM corebot_waiting AS own
+			WHERE own.room=$1 AND own.event=$4 AND own.rowid < w.rowid))`,
 		e.Room, e.Sender, time.Now().Add(-holdFor).UnixMilli(), e.ID).Scan(&is)
 	return is, err
 }
