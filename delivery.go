@@ -79,7 +79,7 @@ type Outcome struct {
 	At        time.Time // RetryAt, Wait, Defer
 	End       End       // Done
 	Reason    string    // one or two words that are counted, such as "attempts" or "poison" (Dead, Wait, Defer)
-	Error     string    // the last error, for operators (RetryAt, Dead)
+	Error     string    // the last error, for operators (RetryAt, Wait, Dead)
 	Class     string    // the name of the error's [Class] (RetryAt, Dead); empty: there was no error
 	Plain     string    // the error in one sentence, for anybody in the chat (RetryAt, Dead); empty: see [Explanation]
 	Uncounted bool      // RetryAt: the attempt met a rate limit and is not counted

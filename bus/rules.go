@@ -43,11 +43,11 @@ func (b *Bus) Verdict(d corebot.Delivery, err error) corebot.Outcome {
 	class, asked := classify(err)
 	now := time.Now()
 	if class == corebot.Cancelled {
-		reason := ReasonShutdown
-		if asked > 0 {
-			reason = corebot.NotNow
+		out := corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(asked, MaxRetryAfter)), Reason: ReasonShutdown}
+		if asked > 0 { // nothing bounds such waits, so an operator must find out what they are for
+			out.Reason, out.Error = corebot.NotNow, errorText(err)
 		}
-		return corebot.Outcome{Verb: corebot.Wait, At: now.Add(min(asked, MaxRetryAfter)), Reason: reason}
+		return out
 	}
 	uncounted := class == corebot.RateLimited && b.patient(d, now)
 	switch {

@@ -70,6 +70,9 @@ type watched struct {
 	steps   watchdog.Steps[string]
 
 	nextEdit time.Time // of a draft, at the earliest: see [EditsTogether]
+
+	told   string // for which messages wait, as the log has named it
+	toldAt time.Time
 }
 
 func watch(e Entry) *watched {
@@ -117,6 +120,20 @@ func (w *watched) noted(err error) {
 	}
 	w.now.LastEvent = time.Now()
 	w.heard, w.failing = w.now.LastEvent, false
+}
+
+// tellAgain is when the log names the same reason for which messages of an account wait again.
+const tellAgain = 10 * time.Minute
+
+// tells says whether the log names the reason for which a message waits. Many can wait for the same one, and for long.
+func (w *watched) tells(reason string, now time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if reason == w.told && now.Sub(w.toldAt) < tellAgain && !now.Before(w.toldAt) {
+		return false
+	}
+	w.told, w.toldAt = reason, now
+	return true
 }
 
 func (w *watched) alive() {

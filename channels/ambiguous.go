@@ -173,13 +173,17 @@ func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Ou
 const unansweredWait = 5 * time.Second
 
 // unanswered is the error of a question that was not answered. The message waits, however long, unless the platform
-// has said what else is to be done: it uses up no attempts while the platform is away.
+// has said what else is to be done. It uses up no attempts while the platform is away or out of order.
 func unanswered(err error) error {
 	err = fmt.Errorf("ask whether the message was shown: %w", err)
-	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
+	f, wait := (*corebot.Failure)(nil), unansweredWait
+	switch {
+	case errors.As(err, new(outOfOrder)):
+		wait = Unsent
+	case errors.As(err, &f) && f.Class != corebot.Transient:
 		return err
 	}
-	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: unansweredWait, Err: err}
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: wait, Err: err}
 }
 
 // again is the error of a send that the platform did not answer, where the next try asks first. A platform that is

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,7 @@ func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedUntilItDoes(t *testing.T) {
 	for name, fails := range map[string]error{
 		"an error": errors.New("down"), "no answer": &corebot.Failure{Err: context.DeadlineExceeded},
 		"it breaks off": &corebot.Failure{Err: fmt.Errorf("%w: EOF", channels.ErrMayBeShown)}, // as a Wire says it
+		"it is ill":     channels.OutOfOrder(errors.New("502")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -266,9 +268,10 @@ func TestAPlatformThatDoesNotAnswerTheQuestionIsAskedUntilItDoes(t *testing.T) {
 				o := newOutbox(t, dir, "")
 				p := &asked{platform: &platform{}, fails: fails}
 				o.run(t, p)
-				pass(5 * time.Minute)
-				if life := o.life(t, "1"); len(p.texts("a")) != 0 || life.End != "" || life.Attempts != 0 {
-					t.Errorf("it ended %q after %d attempts", life.End, life.Attempts)
+				pass(3 * time.Hour)
+				if life := o.life(t, "1"); len(p.texts("a")) != 0 || life.End != "" || life.Attempts != 0 ||
+					!strings.HasPrefix(life.LastError, "ask whether the message was shown: ") {
+					t.Errorf("it ended %q after %d attempts, with %q", life.End, life.Attempts, life.LastError)
 				}
 				p.mu.Lock()
 				p.fails = nil

@@ -1,6 +1,7 @@
 package channels_test
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"testing"
@@ -76,17 +77,19 @@ type outbox struct {
 	*apptest.Kit
 	*channels.Outbox
 	registry *prometheus.Registry
+	log      *bytes.Buffer
 }
 
 func newOutbox(t *testing.T, dir string, on channels.OnAmbiguous) *outbox {
 	t.Helper()
 	k := apptest.New(t, apptest.Options{Dir: dir, Bus: bus.Options{Lease: 30 * time.Second, MaxAttempts: 3}})
 	registry := prometheus.NewRegistry()
-	o, err := channels.NewOutbox(k.Bus, k.Ledger, on, zerolog.Nop(), registry)
+	log := &bytes.Buffer{}
+	o, err := channels.NewOutbox(k.Bus, k.Ledger, on, zerolog.New(zerolog.SyncWriter(log)), registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &outbox{k, o, registry}
+	return &outbox{k, o, registry, log}
 }
 
 // run sends until stop is called or the test ends.

@@ -203,7 +203,11 @@ func (r *run) begin(ctx context.Context, d corebot.Delivery) {
 	e := r.accounts[d.Message.Key.Account]
 	if e == nil {
 		r.deliver(ctx, d, func() corebot.Outcome {
-			return corebot.Outcome{Verb: corebot.Wait, At: time.Now().Add(absent), Reason: corebot.NotNow}
+			return corebot.Outcome{
+				Verb: corebot.Wait, At: time.Now().Add(absent), Reason: corebot.NotNow,
+				Error: fmt.Sprintf("the settings of the running Corebot have no account %q of %s",
+					d.Message.Key.Account, r.kind),
+			}
 		})
 		return
 	}
@@ -272,6 +276,12 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 	case corebot.Dead:
 		log.Error().Str("reason", outcome.Reason).Str("error",
 			outcome.Error).Msg("an outbound message is a dead letter")
+	case corebot.Wait:
+		e := r.accounts[d.Message.Key.Account]
+		if outcome.Error != "" && e != nil && e.tells(outcome.Error, time.Now()) {
+			log.Warn().Str("error", outcome.Error).Time("again", outcome.At).Msg(
+				"a message waits; it uses up no attempt")
+		}
 	case corebot.RetryAt:
 		log.Warn().Str("error", outcome.Error).Time("again", outcome.At).Msg("send")
 	}

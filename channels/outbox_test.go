@@ -114,8 +114,12 @@ func TestAFailureThatIsNobodysFaultWaitsUncounted(t *testing.T) {
 		o.enqueue(t, "a", "1", "hello")
 		o.run(t, p)
 		pass(30 * time.Minute)
-		if life := o.life(t, "1"); life.State != "waiting: "+corebot.NotNow || life.Attempts != 0 {
-			t.Errorf("after half an hour it is %s with %d attempts", life.State, life.Attempts)
+		if life := o.life(t, "1"); life.State != "waiting: "+corebot.NotNow || life.Attempts != 0 ||
+			life.LastError != "nobody is there" {
+			t.Errorf("after half an hour it is %s with %d attempts: %q", life.State, life.Attempts, life.LastError)
+		}
+		if n := strings.Count(o.log.String(), "nobody is there"); n != 4 {
+			t.Errorf("in half an hour the log says %d times why it waits", n)
 		}
 		pass(31 * time.Minute)
 		if got := p.texts("a"); !slices.Equal(got, []string{"hello"}) {
@@ -267,7 +271,7 @@ func newBriefOutbox(t *testing.T, around func(channels.Queue) channels.Queue) *o
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &outbox{k, o, registry}
+	return &outbox{k, o, registry, nil}
 }
 
 func TestASendThatOutlastsManyLeasesIsSentOnce(t *testing.T) {

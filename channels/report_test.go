@@ -31,7 +31,7 @@ func newReported(t *testing.T) *outbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &outbox{k, o, registry}
+	return &outbox{k, o, registry, nil}
 }
 
 // refuses takes nothing for these chats.

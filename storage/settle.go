@@ -37,6 +37,7 @@ var (
 		last_error = COALESCE(NULLIF(?, ''), last_error), input_tokens = input_tokens + ?,
 		output_tokens = output_tokens + ?,
 		cost = cost + ?, unpriced = unpriced + ?, estimated = estimated + ?, model = ?, body = ? WHERE id = ?`}
+	waitLife    = &query{`UPDATE message_life SET last_error = ?1 WHERE id = ?2 AND last_error <> ?1`}
 	retryLife   = &query{`UPDATE message_life SET last_error = ?, claimed_at = ?, attempts = ? WHERE id = ?`}
 	selectLog   = &query{`SELECT attempt_log FROM message_life WHERE id = ?`}
 	deleteBody  = &query{`DELETE FROM message_queue WHERE life_id = ?`}
@@ -115,6 +116,11 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		}
 		if err := fencedTx(t, d.Lease, waitLane, d.Seq, t.now, o.At, o.Reason); err != nil {
 			return err
+		}
+		if o.Error != "" {
+			if _, err := t.exec(waitLife, o.Error, d.Life); err != nil {
+				return err
+			}
 		}
 		t.flows.release(d.Lane)
 		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())

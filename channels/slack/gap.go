@@ -108,6 +108,9 @@ func (c *Channel) patient(ctx context.Context, method string, ask args, into any
 		case !ofSlack(err) || tries >= maxTries:
 			return err
 		}
+		if by, bounded := ctx.Deadline(); bounded && time.Until(by) < wait {
+			return err // the wait is the caller's: a request meanwhile would be one too many
+		}
 		if backoff.Sleep(ctx, wait); ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -274,6 +274,8 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channel
 	switch {
 	case refusedFor(err, "channel_not_found", "not_in_channel", "thread_not_found", "is_archived"):
 		return r, false, nil // Send says so
+	case barred(err): // such as without a scope for the history: the wait would be for ever
+		err = fmt.Errorf("%w: %w", channels.ErrCannotTell, err)
 	case err == nil && !shown && looked == lookedPages:
 		err = fmt.Errorf("%w: it is not on the last %d pages of the channel", channels.ErrCannotTell, lookedPages)
 	}

@@ -1,6 +1,7 @@
 package slack_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -162,5 +163,44 @@ func TestOnlyTheAppsOwnMarkShowsThatAReplyIsThere(t *testing.T) {
 	r, shown, err := c.Delivered(t.Context(), o)
 	if want := s.Shown(slacktest.Direct)[0].TS; !shown || err != nil || len(r.IDs) != 1 || r.IDs[0] != want {
 		t.Errorf("it is found as %+v, %v, %v", r, shown, err)
+	}
+}
+
+func TestAQuestionThatSlackDoesNotAnswerIsAskedLaterOrLeftToTheSettings(t *testing.T) {
+	o := channels.Outbound{
+		ID: "r1", IdempotencyKey: "r1", Key: keyOf(slacktest.Direct, ""), Kind: corebot.KindReply,
+		Parts: corebot.TextPart("hello"), CreatedAt: time.Now(),
+	}
+	for name, k := range map[string]struct {
+		fault  slacktest.Fault
+		cannot bool
+		after  time.Duration
+	}{
+		"a long wait":           {slacktest.Fault{Status: 429, RetryAfter: 60}, false, time.Minute},
+		"no scope":              {slacktest.Fault{Error: "missing_scope"}, true, 0},
+		"refused for good":      {slacktest.Fault{Error: "access_denied"}, true, 0},
+		"a channel that is not": {slacktest.Fault{Error: "channel_not_found"}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := platform(t)
+			c, asked := open(t, s), 0
+			s.Faults(func(c slacktest.Call) slacktest.Fault {
+				if c.Method != "conversations.history" {
+					return slacktest.Fault{}
+				}
+				asked++
+				return k.fault
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, shown, err := c.Delivered(ctx, o)
+			f, after := (*corebot.Failure)(nil), time.Duration(0)
+			if errors.As(err, &f) && f.Class == corebot.RateLimited {
+				after = f.RetryAfter
+			}
+			if shown || errors.Is(err, channels.ErrCannotTell) != k.cannot || after != k.after || asked != 1 {
+				t.Errorf("%v, %v after %d questions", shown, err, asked)
+			}
+		})
 	}
 }
