@@ -137,6 +137,24 @@ func (g *guard) ends() {
 	g.line, g.head, g.tail, g.quoted, g.escaped, g.caps = 0, g.head[:0], g.tail[:0], false, false, false
 }
 
+// maxAnswers is how many bytes a server that sends may say on one connection. Its certificates count, too.
+const maxAnswers = 1 << 20
+
+// brief is a connection to a server that sends. The library keeps an answer in memory without a limit.
+type brief struct {
+	net.Conn
+	said int
+}
+
+func (b *brief) Read(into []byte) (int, error) {
+	if b.said > maxAnswers {
+		return 0, fmt.Errorf("%w: more than %d bytes of answers", errServer, maxAnswers)
+	}
+	n, err := b.Conn.Read(into)
+	b.said += n
+	return n, err
+}
+
 // greeted is a connection whose server has greeted before TLS began. The library hears a greeting all the same.
 type greeted struct {
 	net.Conn

@@ -2,6 +2,7 @@ package mail_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
 	"github.com/corebot/corebot/channels/mail"
@@ -103,6 +105,30 @@ func TestAMailIsNoAnswerOfItsServer(t *testing.T) {
 				len(text), text))
 			if got := d.Got(); len(got) != 1 || len(got[0].Text()) < 30 {
 				t.Errorf("it came in: %.300q; %v", d.Texts(), err)
+			}
+		})
+	}
+}
+
+// The library keeps what a server answers without a limit.
+func TestAServerThatSendsAndAnswersWithoutAnEndIsLeft(t *testing.T) {
+	line := strings.Repeat("x", 1000) + "\r\n"
+	many := strings.Repeat("250-"+line, 2000)
+	for name, says := range map[string][]string{
+		"a greeting of one line": {"220 " + strings.Repeat("x", 2<<20)},
+		"a greeting of many":     {strings.Repeat("220-"+line, 2000)},
+		"what it can do":         {"220 hello\r\n", many},
+		"the recipient":          {"220 hello\r\n", "250 AUTH PLAIN\r\n", "235 in\r\n", "250 ok\r\n", many},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, out := platform(t), channeltest.NewLines(t)
+			out.Say(says...)
+			c := open(t, settings(s, func(x *mail.Settings) { x.SMTP = out.Addr() }))
+			_, err := c.Send(t.Context(), answer("x"))
+			if f := (*corebot.Failure)(nil); !errors.As(err, &f) || f.Class != corebot.Cancelled ||
+				!strings.Contains(err.Error(), "bytes of answers") {
+				t.Errorf("it ends with %.300v", err)
 			}
 		})
 	}

@@ -103,7 +103,7 @@ func (c *Channel) submit(ctx context.Context) (*smtp.Client, error) {
 			channels.TLSHint(err, "look at the network, and at channels.mail.ACCOUNT.smtp")))
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	out, err := smtp.NewClient(conn, c.smtp.host)
+	out, err := smtp.NewClient(&brief{Conn: conn}, c.smtp.host)
 	if err != nil {
 		_ = conn.Close()
 		return nil, outOfReach(fmt.Errorf("greet %s: %w", c.smtp.addr, err))
