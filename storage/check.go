@@ -1,16 +1,20 @@
 package storage
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"math/bits"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -57,9 +61,141 @@ func checkFile(path string) (state string, err error) {
 	return "", nil
 }
 
-// Problems checks the whole file. It runs SQLite's integrity check, looks for dangling references, and checks the rules
-// between lanes, queue and lives that no constraint can state. An empty list means that there are none.
+// SQLite reads its write-ahead log up to the first frame whose checksum does not fit, and takes that for the end. So a
+// damaged frame silently takes back every commit behind it. After a power cut the end looks alike: the last commit can
+// be there in part, and a damaged last commit cannot be told from it. But a commit begins only once the one before it
+// is on the disk. So two whole commits in a row behind such a frame are proof of damage.
+
+// logCut is where SQLite stops to read a log, and what is behind.
+type logCut struct {
+	header  [logHeaderSize]byte
+	frame   int // the first frame that does not fit, from 0; -1: the header does not
+	commits int // whole commits behind it
+}
+
+const (
+	logHeaderSize   = 32
+	frameHeaderSize = 24
+)
+
+// CheckLog refuses a data directory whose write-ahead log has whole commits behind a damaged frame. It changes nothing.
+// Another process can be writing the log. Then what does not fit yet fits at a second look. It reads the whole log, so
+// that it is not for every reader.
+func CheckLog(dir string) error {
+	path := filepath.Join(dir, FileName)
+	cut, err := readLog(path + "-wal")
+	if err != nil || cut.commits == 0 {
+		return err
+	}
+	again, err := readLog(path + "-wal")
+	if err != nil || again.commits == 0 || again.frame != cut.frame || again.header != cut.header {
+		return err
+	}
+	where := fmt.Sprintf("in its frame %d", again.frame+1)
+	if again.frame < 0 {
+		where = "in its header"
+	}
+	return corebot.WithHint(fmt.Errorf("%s-wal is damaged %s: SQLite would take back %d commits or more behind that",
+		path, where, again.commits), "nothing was changed. `corebot db restore "+path+
+		"` goes on with what was committed before the damage; "+wayBack(dir))
+}
+
+// readLog looks for the first frame that does not fit, and counts the commits in the longest run of frames behind it
+// that fit each other. Fewer than two prove nothing, and count as none.
+func readLog(path string) (cut logCut, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cut, nil
+	}
+	if err != nil {
+		return cut, corebot.WithHint(fmt.Errorf("open the write-ahead log: %w", err),
+			"make the file readable for the user who runs Corebot")
+	}
+	defer f.Close() //nolint:errcheck // opened only for reading
+	r := bufio.NewReaderSize(f, 1<<20)
+	if _, err := io.ReadFull(r, cut.header[:]); err != nil {
+		return cut, logEnd(err)
+	}
+	size := int(binary.BigEndian.Uint32(cut.header[8:]))
+	if size < 512 || size > 1<<16 || size&(size-1) != 0 {
+		size = 4096 // Corebot's own
+	}
+	last := logSum{big: cut.header[3]&1 == 1}
+	fits := last.add(cut.header[:24]) == [8]byte(cut.header[24:])
+	salt, whole, run := [8]byte(cut.header[16:24]), fits, 0
+	last.set(cut.header[24:])
+	if !fits {
+		cut.frame = -1
+	}
+	frame := make([]byte, frameHeaderSize+size)
+	for n := 0; ; n++ {
+		if _, err := io.ReadFull(r, frame); err != nil {
+			return cut.proven(), logEnd(err)
+		}
+		fits := (cut.frame < 0 || [8]byte(frame[8:16]) == salt) && last.add(frame[:8], frame[frameHeaderSize:]) ==
+			[8]byte(frame[16:24])
+		last.set(frame[16:24])
+		switch {
+		case !fits && whole:
+			whole, cut.frame = false, n
+		case !fits:
+			run = 0
+		case !whole && binary.BigEndian.Uint32(frame[4:]) != 0:
+			run++
+			cut.commits = max(cut.commits, run)
+		}
+	}
+}
+
+// proven drops what proves nothing.
+func (c logCut) proven() logCut {
+	if c.commits < 2 {
+		c.commits = 0
+	}
+	return c
+}
+
+// logEnd is nil at the end of a file, which can be in the middle of a frame.
+func logEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return fmt.Errorf("read the write-ahead log: %w", err)
+}
+
+// logSum is the running checksum of a log.
+type logSum struct {
+	big    bool // the words are big-endian
+	s0, s1 uint32
+}
+
+func (c *logSum) set(stored []byte) {
+	c.s0, c.s1 = binary.BigEndian.Uint32(stored), binary.BigEndian.Uint32(stored[4:])
+}
+
+func (c *logSum) add(parts ...[]byte) (sum [8]byte) {
+	for _, b := range parts {
+		for ; len(b) >= 8; b = b[8:] {
+			first, second := binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
+			if c.big {
+				first, second = bits.ReverseBytes32(first), bits.ReverseBytes32(second)
+			}
+			c.s0 += first + c.s1
+			c.s1 += second + c.s0
+		}
+	}
+	binary.BigEndian.PutUint32(sum[:], c.s0)
+	binary.BigEndian.PutUint32(sum[4:], c.s1)
+	return sum
+}
+
+// Problems checks the whole file, and its write-ahead log first: see [CheckLog]. It runs SQLite's integrity check,
+// looks for dangling references, and checks the rules between lanes, queue and lives that no constraint can state. An
+// empty list means that there are none.
 func (db *DB) Problems(ctx context.Context) ([]string, error) {
+	if err := CheckLog(filepath.Dir(db.path)); err != nil {
+		return nil, err // nothing that is read is the newest
+	}
 	var problems []string
 	for _, q := range checks {
 		err := db.reader.whole(ctx, q, func(s scanner) error {

@@ -114,6 +114,7 @@ type DB struct {
 //
 //   - The directory cannot be written, or another process holds it.
 //   - The file is damaged, not Corebot's, of a newer Corebot, or of another home.
+//   - Its write-ahead log is damaged: see [CheckLog].
 //   - The file is missing or empty although the home had a database.
 func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
@@ -133,6 +134,9 @@ func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 		db.attended = o.Attends == nil || o.Attends(db.owner)
 	}
 	version, p, read, err := inspect(dir)
+	if err == nil {
+		err = CheckLog(dir) // nothing that has only read has taken anything back
+	}
 	if err == nil && version != SchemaVersion() {
 		_ = read.Close() // it has only read, and knows the old schema
 		read, err = nil, migrate(ctx, db.path, migrations.FS, o.Log)

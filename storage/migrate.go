@@ -327,7 +327,7 @@ func Vacuum(ctx context.Context, dir string) (v Vacuumed, err error) {
 		return v, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := checkVersion(dir); err != nil {
+	if err := errors.Join(checkVersion(dir), CheckLog(dir)); err != nil {
 		return v, err
 	}
 	db, err := sql.Open("sqlite", dsn(path, vacuumPragmas))

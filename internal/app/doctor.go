@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func checkDatabase(ctx context.Context, home string) Finding {
 		return fail("the database", err)
 	}
 	defer db.Close() //nolint:errcheck // only read
-	if err := db.SharedDamage(ctx); err != nil {
+	if err := cmp.Or(storage.CheckLog(DataDir(home)), db.SharedDamage(ctx)); err != nil {
 		return fail("the database", err)
 	}
 	s, err := figures{db, accountingOf(home)}.Status(ctx)
