@@ -20,7 +20,7 @@
 //   - A send ends soon after its context, and a run after its own.
 //   - A connection that breaks is made anew, and loses nothing.
 //
-// [OutOfReach] is a further suite: an hour without the platform.
+// [Misfortunes] is a further suite: hours without the platform, or without rights there.
 //
 // A guarantee about something that a platform cannot do is skipped: see [Subject].
 package channeltest
@@ -71,6 +71,13 @@ type Subject struct {
 	// Pose has somebody else say something under the name of the person, and wherever he can. nil: nobody can take the
 	// name of another.
 	Pose func(id, text string)
+
+	// Revoke has the platform know the account no longer, and break its connections; Restore has it know the account
+	// again. Revoked is what the error of the account says then, and Secret is what it does not say. Closed is a chat
+	// in which the account may not write, and Refused is what the dead letter of such a reply says.
+	Revoke, Restore func()
+	Revoked, Secret string
+	Closed, Refused string
 
 	// Forgets says that the platform keeps nothing for a channel that is not connected: what is said then is lost. Say
 	// waits until the channel is connected.

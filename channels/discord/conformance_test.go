@@ -62,8 +62,8 @@ func TestDiscordKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	}
 }
 
-func TestAnHourWithoutDiscordLosesNothing(t *testing.T) {
-	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+func TestDiscordGetsOverMisfortunes(t *testing.T) {
+	channeltest.Misfortunes(t, func(t *testing.T) channeltest.Subject {
 		return subject(t, "")
 	})
 }
@@ -75,8 +75,13 @@ func subject(t *testing.T, thread string) channeltest.Subject {
 		s.Open(thread, discordtest.Thread, discordtest.Room)
 		chat, at = discordtest.Room, thread
 	}
+	const closed = "300000000000000088"
+	s.Open(closed, discordtest.Text, "")
+	s.Mute(closed)
 	began, files := false, channeltest.NewFiles(t)
 	return channeltest.Subject{
+		Revoke: func() { s.Revoke(); s.Cut() }, Restore: s.Restore, Revoked: "the token is unknown to Discord",
+		Secret: discordtest.Token, Closed: closed, Refused: "may not write in this channel",
 		Account: account, Chat: chat, Thread: thread, ID: names.Of,
 		Open: func() channels.Channel {
 			return openAt(t, discord.Settings{Token: discordtest.Token, APIURL: s.URL()}, channels.Site{

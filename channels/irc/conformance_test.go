@@ -85,8 +85,8 @@ func TestIRCKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	}
 }
 
-func TestAnHourWithoutIRCLosesNothingThatWasHeard(t *testing.T) {
-	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+func TestIRCGetsOverMisfortunes(t *testing.T) {
+	channeltest.Misfortunes(t, func(t *testing.T) channeltest.Subject {
 		return subject(t, "@ann")
 	})
 }
@@ -102,6 +102,9 @@ func subject(t *testing.T, chat string) channeltest.Subject {
 		shown = chat
 	}
 	return channeltest.Subject{
+		Revoke: func() { s.Ban("Closing link: K-Lined"); s.Cut() }, Restore: func() { s.Ban("") },
+		Revoked: "the server has banned this address", Secret: "K-Lined by",
+		Closed: "#closed", Refused: "no member of the channel",
 		Account: account, Chat: chat, ID: names.Of, Forgets: true,
 		Open: func() channels.Channel { return open(t, settings(s)) },
 		Say: func(_ channels.Accepter, id, text string) {

@@ -144,8 +144,8 @@ func TestMailKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	}
 }
 
-func TestAnHourWithoutMailLosesNothing(t *testing.T) {
-	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+func TestMailGetsOverMisfortunes(t *testing.T) {
+	channeltest.Misfortunes(t, func(t *testing.T) channeltest.Subject {
 		return subject(t, "self")
 	})
 }
@@ -153,6 +153,9 @@ func TestAnHourWithoutMailLosesNothing(t *testing.T) {
 func subject(t *testing.T, copies string) channeltest.Subject {
 	s, said := platform(t), &sync.Map{}
 	return channeltest.Subject{
+		Revoke: func() { s.Revoke(true); s.Cut() }, Restore: func() { s.Revoke(false) },
+		Revoked: "the mail server refuses user and password", Secret: mailtest.Password,
+		Closed: "permerror@people.test", Refused: "there is nobody",
 		Account: account, Chat: ann, Thread: "<thread@people.test>",
 		ID: func(id string) string {
 			if _, is := said.Load(id); is {

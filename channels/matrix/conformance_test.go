@@ -59,16 +59,22 @@ func TestMatrixKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	channeltest.Run(t, subject)
 }
 
-func TestAnHourWithoutMatrixLosesNothing(t *testing.T) {
-	channeltest.OutOfReach(t, subject)
+func TestMatrixGetsOverMisfortunes(t *testing.T) {
+	channeltest.Misfortunes(t, subject)
 }
 
 func subject(t *testing.T) channeltest.Subject {
 	s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
+	const closed = "!closed:test"
 	s.Room(room)
+	s.Room(closed)
+	s.Lock(closed)
 	site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
 	began := false
 	return channeltest.Subject{
+		Revoke: func() { s.Revoke(false); s.Cut() }, Restore: s.Restore, Secret: matrixtest.Token,
+		Revoked: "the access token is unknown to the homeserver",
+		Closed:  closed, Refused: "may not write in this room",
 		Account: account, Chat: room, ID: names.Of,
 		Open:  func() channels.Channel { return openAt(t, s, site) },
 		Files: files, Uploads: func() []string { return s.Uploads(room) }, TooLarge: 1<<20 + 1,

@@ -54,8 +54,8 @@ func TestSlackKeepsTheGuaranteesOfAChannel(t *testing.T) {
 	}
 }
 
-func TestAnHourWithoutSlackLosesNothing(t *testing.T) {
-	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+func TestSlackGetsOverMisfortunes(t *testing.T) {
+	channeltest.Misfortunes(t, func(t *testing.T) channeltest.Subject {
 		return subject(t, false)
 	})
 }
@@ -70,6 +70,8 @@ func subject(t *testing.T, threaded bool) channeltest.Subject {
 	begun, files := false, channeltest.NewFiles(t)
 	site := channels.Site{Account: account, Log: zerolog.Nop(), Files: files}
 	return channeltest.Subject{
+		Revoke: func() { s.Revoke(); s.Cut() }, Restore: s.Restore, Revoked: "the token is unknown to Slack",
+		Secret: slacktest.Token, Closed: "C0CLOSED", Refused: "channel_not_found",
 		Account: account, Chat: chat, Thread: thread, ID: names.Of,
 		Open:  func() channels.Channel { return openAt(t, s, site) },
 		Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 1<<20 + 1,

@@ -71,8 +71,12 @@ func TestTelegramKeepsTheGuaranteesOfAChannelByItsWebhook(t *testing.T) {
 func subject(t *testing.T, addr string) channeltest.Subject {
 	s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
 	s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
+	s.Know(telegramtest.Chat{ID: 2003})
+	s.Block(2003)
 	chat := telegramtest.Ann.ID
 	return channeltest.Subject{
+		Revoke: func() { s.Revoke(); s.Cut() }, Restore: s.Restore, Revoked: "the token is unknown to Telegram",
+		Secret: telegramtest.Token, Closed: "2003", Refused: "bot was blocked by the user",
 		Account: account, Chat: strconv.FormatInt(chat, 10), ID: names.Of,
 		Open:  func() channels.Channel { return at(t, s, addr, files) },
 		Files: files, Uploads: func() []string { return s.Uploads(chat) }, TooLarge: 50_000_001,
@@ -109,8 +113,8 @@ func subject(t *testing.T, addr string) channeltest.Subject {
 	}
 }
 
-func TestAnHourWithoutTelegramLosesNothing(t *testing.T) {
-	channeltest.OutOfReach(t, func(t *testing.T) channeltest.Subject {
+func TestTelegramGetsOverMisfortunes(t *testing.T) {
+	channeltest.Misfortunes(t, func(t *testing.T) channeltest.Subject {
 		return subject(t, "")
 	})
 }

@@ -236,6 +236,13 @@ func (s *Server) Refuse(n int, after float64) {
 	})
 }
 
+// Restore has the server know the token again.
+func (s *Server) Restore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = Token
+}
+
 // Revoke has the server know the bot no longer.
 func (s *Server) Revoke() {
 	s.mu.Lock()

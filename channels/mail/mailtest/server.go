@@ -49,6 +49,7 @@ type Server struct {
 	tls      *tls.Config // nil: none is offered
 	implicit bool        // TLS begins with each connection
 	stop     func()
+	revoked  bool // no password is right
 }
 
 type stored struct {
@@ -122,6 +123,27 @@ func (s *Server) start(imapAddr, smtpAddr string) {
 type watched struct {
 	imapserver.SessionIMAP4rev2
 	s *Server
+}
+
+// Login knows nobody while the password is revoked.
+func (w watched) Login(user, password string) error {
+	if w.s.isRevoked() {
+		return imapserver.ErrAuthFailed
+	}
+	return w.SessionIMAP4rev2.Login(user, password)
+}
+
+// Revoke has no password be right, or the right one again.
+func (s *Server) Revoke(revoked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = revoked
+}
+
+func (s *Server) isRevoked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revoked
 }
 
 func (w watched) Idle(out *imapserver.UpdateWriter, stop <-chan struct{}) error {

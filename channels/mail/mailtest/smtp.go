@@ -25,7 +25,7 @@ func (x *session) AuthMechanisms() []string { return []string{sasl.Plain} }
 
 func (x *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
-		if user != Address || password != Password {
+		if user != Address || password != Password || x.server.isRevoked() {
 			return smtp.ErrAuthFailed
 		}
 		x.in = true

@@ -111,6 +111,13 @@ func (s *Server) Refuse(n int, milliseconds float64) {
 	})
 }
 
+// Restore has the server know the token again.
+func (s *Server) Restore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = Token
+}
+
 // Revoke has the server know the token no longer; soft says that the account was logged out softly.
 func (s *Server) Revoke(soft bool) {
 	s.mu.Lock()

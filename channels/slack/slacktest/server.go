@@ -115,10 +115,11 @@ func (s *Server) set(f func()) {
 	f()
 }
 
-// Refuse has the next n sends refused for their rate, for no time. Revoke makes the tokens unknown. Twice has each
-// event delivered twice.
+// Refuse has the next n sends refused for their rate, for no time. Revoke makes the tokens unknown, and Restore
+// known again. Twice has each event delivered twice.
 func (s *Server) Refuse(n int) { s.set(func() { s.refuse = n }) }
 func (s *Server) Revoke()      { s.set(func() { s.revoked = true }) }
+func (s *Server) Restore()     { s.set(func() { s.revoked = false }) }
 func (s *Server) Twice()       { s.set(func() { s.twice = true }) }
 
 // Behind has the clock of the workspace be behind that of this machine.

@@ -181,6 +181,13 @@ func Flood(after float64) Fault {
 	return Fault{Code: 429, Description: fmt.Sprint("Too Many Requests: retry after ", after), RetryAfter: after}
 }
 
+// Restore has the server know the token again.
+func (s *Server) Restore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = Token
+}
+
 // Revoke has the server know the bot no longer.
 func (s *Server) Revoke() {
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest/platform"
 	"github.com/corebot/corebot/internal/apptest"
 )
@@ -18,7 +19,7 @@ import (
 const (
 	anHour     = time.Hour
 	saysEach   = 5 * time.Minute
-	comesBack  = 5 * time.Minute // how long after an outage everything is answered
+	comesBack  = 15 * time.Minute // after an outage everything is answered; IRC waits for 10 after a ban
 	answeredBy = "answer to "
 
 	// A channel that fails is run again after a minute at most, and the reply is tried each 15 s on average.
@@ -26,13 +27,23 @@ const (
 	mostWrites = 1200 // to the platform, such as a request
 )
 
-// OutOfReach has the network of a channel be out of reach for an hour, in three ways: what is connected falls silent,
-// connections are refused, and connections do not begin. People write meanwhile, and a reply waits. Then the reply is
-// shown, and each message is answered once and in order, unless the platform forgets it. Meanwhile the channel tries
-// again and again, and never without a pause. Time is virtual.
-func OutOfReach(t *testing.T, subject func(t *testing.T) Subject) {
-	for name, weather := range map[string]platform.Weather{
-		"falls silent": platform.Deaf, "refuses": platform.Refuses, "hangs": platform.Hangs,
+// Misfortunes are what a channel gets over in hours. Time is virtual.
+//
+// Its network is out of reach for an hour, in three ways: what is connected falls silent, connections are refused, and
+// connections do not begin. Or the platform does not know the account any more for an hour. People write meanwhile, and
+// a reply waits. Then the reply is shown, and each message is answered once and in order, unless the platform forgets
+// it. Meanwhile the channel says why it fails, and tries again and again, never without a pause.
+//
+// Or a chat lets the account write nothing: its reply is a dead letter that says why, and other chats go on.
+func Misfortunes(t *testing.T, subject func(t *testing.T) Subject) {
+	sets := func(w platform.Weather) func(*rig, *platform.Memory) {
+		return func(r *rig, network *platform.Memory) {
+			r.endure(network, func() { network.Set(w) }, func() { network.Set(platform.Fair) })
+		}
+	}
+	for name, play := range map[string]func(*rig, *platform.Memory){
+		"the platform falls silent": sets(platform.Deaf), "the platform refuses connections": sets(platform.Refuses),
+		"connections hang": sets(platform.Hangs), "the account is revoked": isRevoked, "a chat is closed": isClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -47,9 +58,54 @@ func OutOfReach(t *testing.T, subject func(t *testing.T) Subject) {
 				}
 				r.start()
 				defer func() { r.stop() }()
-				r.endure(network, weather)
+				play(r, network)
 			})
 		})
+	}
+}
+
+func isRevoked(r *rig, network *platform.Memory) {
+	said := func() string {
+		s := r.supervisor.Status()[0]
+		if s.State != channels.Failed || !strings.Contains(s.LastError, r.Revoked) ||
+			strings.Contains(s.LastError, r.Secret) {
+			r.t.Errorf("the account is %s: %s", s.State, s.LastError)
+		}
+		return s.LastError
+	}
+	r.endure(network, r.Revoke, func() {
+		said()
+		if checker, can := r.Open().(channels.Checker); can {
+			_, err := checker.Check(r.t.Context())
+			if err == nil || !strings.Contains(err.Error(), r.Revoked) || corebot.HintOf(err) == "" {
+				r.t.Errorf("a check says %v, hint: %s", err, corebot.HintOf(err))
+			}
+		}
+		late := r.stored("late")[0]
+		if late.End != "" || late.Attempts > 1 { // one is cut off with the connection
+			r.t.Errorf("the reply has ended %q after %d attempts: %s", late.End, late.Attempts, late.LastError)
+		}
+		r.Restore()
+	})
+}
+
+func isClosed(r *rig, _ *platform.Memory) {
+	r.say("q0", "question 0")
+	r.within(comesBack, "an answer", func() bool { return len(r.Shown()) == 1 })
+	k := r.key()
+	k.Chat, k.Thread = r.Closed, ""
+	_, err := r.kit.Bus.Publish(r.t.Context(), corebot.Message{
+		ID: "closed", Direction: corebot.Outbound, Kind: corebot.KindReply, Key: k,
+		Parts: corebot.TextPart("who hears it?"),
+	})
+	r.must(err)
+	r.say("q1", "question 1")
+	r.within(time.Minute, "an answer beside a closed chat", func() bool { return len(r.Shown()) == 2 })
+	r.within(2*anHour, "the reply is a dead letter", func() bool {
+		return r.stored("closed")[0].End == corebot.EndDead
+	})
+	if l := r.stored("closed")[0]; !strings.Contains(l.LastError, r.Refused) {
+		r.t.Errorf("the dead letter says %q after %d attempts", l.LastError, l.Attempts)
 	}
 }
 
@@ -59,8 +115,8 @@ func echoes(ctx context.Context, r llm.Request, onText func(string)) (corebot.An
 	return apptest.Text(answeredBy+said[strings.LastIndex(said, "question"):])(ctx, r, onText)
 }
 
-// endure plays the hour.
-func (r *rig) endure(network *platform.Memory, w platform.Weather) {
+// endure plays an hour that begin makes a bad one, until its end.
+func (r *rig) endure(network *platform.Memory, begin, end func()) {
 	asked := 0
 	var want []string
 	ask := func() {
@@ -73,14 +129,9 @@ func (r *rig) endure(network *platform.Memory, w platform.Weather) {
 	ask()
 	r.within(comesBack, "an answer before the outage", answered)
 	time.Sleep(time.Minute) // the usual quiet: nothing is left to be done
-	began, dials, writes := time.Now(), 0, 0
-	fair := func() {
-		d, n := network.Count()
-		dials, writes = d-dials, n-writes
-		network.Set(platform.Fair)
-	}
-	dials, writes = network.Count()
-	network.Set(w)
+	began := time.Now()
+	dials, writes := network.Count()
+	begin()
 	r.reply("late", "an earlier result")
 	want = append(want, "an earlier result")
 	for time.Since(began) < anHour {
@@ -89,12 +140,14 @@ func (r *rig) endure(network *platform.Memory, w platform.Weather) {
 			ask()
 		}
 	}
-	fair()
+	d, n := network.Count()
+	dials, writes = d-dials, n-writes
+	end()
 	r.t.Logf("%d connections and %d writes in an hour", dials, writes)
 	if dials > mostDials || writes > mostWrites {
 		r.t.Errorf("%d connections and %d writes in an hour, at most %d and %d", dials, writes, mostDials, mostWrites)
 	}
-	if dials == 0 {
+	if dials+writes == 0 {
 		r.t.Error("the channel has not tried again")
 	}
 	back := time.Now()
