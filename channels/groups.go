@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
@@ -82,10 +83,26 @@ const maxSign = 64
 // React makes a message of the reaction of somebody to what the account has said: context of the next prompt. A sign
 // alone commands, asks and approves nothing. is says that there is a sign.
 func (in *Incoming) React(sign, to string) (is bool) {
-	sign = strings.Join(strings.Fields(runes.Head(sign, maxSign)), " ")
+	sign = strings.Join(strings.Fields(strings.Map(ofSign, runes.Head(sign, maxSign))), " ")
 	in.Aside, in.Interactive, in.Envelope.ReplyTo = true, false, to
 	in.Parts = corebot.TextPart(fmt.Sprintf("[reacts with %s to a message of Corebot]", sign))
 	return sign != ""
+}
+
+// ofSign leaves out what hides or turns other text. A platform can let people choose any text as a sign: no sign ends
+// the brackets that say whose it is.
+func ofSign(r rune) rune {
+	switch {
+	case r == '[':
+		return '('
+	case r == ']':
+		return ')'
+	case unicode.IsSpace(r):
+		return ' '
+	case r == unicode.ReplacementChar, r != '\u200d' && !unicode.IsGraphic(r):
+		return -1
+	}
+	return r
 }
 
 // tellLate tells a chat that messages came too late to be answered: once, while more of them come. A restart forgets.

@@ -141,6 +141,9 @@ func (r *reading) reaction(ctx context.Context) (means bool, err error) {
 	if r.content.Relates.Type != relReact || !isEvent(of) || !r.in.React(r.content.Relates.Key, of) {
 		return false, nil
 	}
+	if own, is := known(r.c, &r.c.rooms.own, of); is && !own || !is && r.c.rooms.looked >= mostSigned {
+		return false, nil
+	}
 	if means, err = r.c.isOwn(ctx, r.me, r.in.Chat, of); err != nil || !means {
 		return false, err
 	}

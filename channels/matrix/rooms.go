@@ -22,6 +22,10 @@ type rooms struct {
 // mostLooked bounds the questions for events that one sync causes: people choose how many there are.
 const mostLooked = 100
 
+// mostSigned bounds those that reactions cause. Where people react to more, questions are left for the answers to the
+// account, which are prompts.
+const mostSigned = mostLooked / 2
+
 // mostKnown bounds each part of what is known.
 const mostKnown = 10_000
 
