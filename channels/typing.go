@@ -97,7 +97,11 @@ func (s *Supervisor) show(ctx context.Context, w *watched, k corebot.Key) {
 			continue
 		}
 		call, done := context.WithTimeout(ctx, typingCall)
-		again, err := w.Channel.(Typer).Typing(call, k)
+		again := time.Duration(0)
+		err := guarded(func() (err error) {
+			again, err = w.Channel.(Typer).Typing(call, k)
+			return err
+		})
 		done()
 		if err != nil {
 			w.gate.refused(k.Chat, err, time.Now())

@@ -22,13 +22,17 @@ type typist struct {
 	at  []time.Duration // when it was told to, since the begin
 	err error
 
-	began time.Time
+	panics bool
+	began  time.Time
 }
 
 func (p *typist) Typing(context.Context, corebot.Key) (time.Duration, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at = append(p.at, time.Since(p.began))
+	if p.panics {
+		panic("no such chat")
+	}
 	return 4 * time.Second, p.err
 }
 
@@ -107,6 +111,20 @@ func TestTypingEndsWhenThePlatformRefusesItOrNoEndIsHeard(t *testing.T) {
 		pass(time.Hour)
 		if last := p.at[len(p.at)-1]; last > 15*time.Minute {
 			t.Errorf("typing was shown for %v", last)
+		}
+	})
+}
+
+func TestAChannelThatPanicsOverTypingEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, hub := typing(t, nil)
+		p.panics = true
+		for range 2 {
+			hub.Publish(turn(live.TurnStarted, "m1"))
+			pass(time.Minute)
+		}
+		if len(p.at) != 2 {
+			t.Errorf("typing was shown after %v", p.at)
 		}
 	})
 }
