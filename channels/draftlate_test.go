@@ -128,3 +128,27 @@ func TestADraftThatCannotBeTakenBackIsTriedForAWeek(t *testing.T) {
 		s.stop()
 	})
 }
+
+// The reply has taken the place of the draft, and dies there. The row must not say so any longer: the sweep would take
+// the half answer for a reply that was sent.
+func TestTheDraftOfADeadReplyThatCannotBeTakenBackAtOnceIsTakenBackLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &stubborn{&editor{platform: &platform{}, every: time.Second}, 1}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		s.grow("half ", "of ", "it ")
+		s.turn(live.TurnEnded, "answered")
+		s.over(t)
+		p.mu.Lock()
+		p.editor.fails = func(int) error { return errors.New("no") }
+		p.mu.Unlock()
+		s.say(t, corebot.KindReply, "r1", "m1", "half of it and the rest")
+		pass(time.Hour)
+		if life := s.life(t, "r1"); life.End != corebot.EndDead {
+			t.Fatalf("it ended %q", life.End)
+		}
+		s.shows(t)
+		s.kept(t, 0)
+		s.stop()
+	})
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent"
 	"github.com/corebot/corebot/agent/llm"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
@@ -66,6 +67,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkWorkers(ctx, c)...)
 	findings = append(findings, checkMCPFiles(ctx, c)...)
 	findings = append(findings, checkNetworks(c)...)
+	findings = append(findings, checkDrafts(ctx, home, c)...)
 	for _, p := range places(c) {
 		findings = append(findings, checkPages(p)...)
 	}
@@ -370,4 +372,32 @@ func nearKeys(n corebot.FileCharge, least corebot.FileSum) (keys []string) {
 		keys = append(keys, "tools.sender_files")
 	}
 	return keys
+}
+
+// checkDrafts looks for answers that stand half in chats of accounts that have left the settings. Nobody but Corebot
+// knows them, and it cannot take them back.
+func checkDrafts(ctx context.Context, home string, c config.Config) (findings []Finding) {
+	db, err := storage.OpenReader(ctx, DataDir(home))
+	if err != nil {
+		return nil // said of the database already
+	}
+	defer db.Close() //nolint:errcheck // only read
+	all, err := storage.NewDrafts(db).All(ctx)
+	if err != nil {
+		return []Finding{fail("the drafts of answers", err)}
+	}
+	left := map[string]int{}
+	for _, d := range all {
+		left[channels.AccountOf(d.Key).String()]++
+	}
+	a := &App{config: c, networks: Networks()}
+	for _, x := range a.accounts() {
+		delete(left, x.Account.String())
+	}
+	for _, account := range slices.Sorted(maps.Keys(left)) {
+		findings = append(findings, warn("put the account back into the settings: the next start takes them back; "+
+			"after a week Corebot forgets them, and its log names the chats",
+			"%s has left the settings, and half answers can stand in %d of its chats", account, left[account]))
+	}
+	return findings
 }
