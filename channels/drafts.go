@@ -69,6 +69,9 @@ const (
 	draftSettles = time.Minute
 	// A chat that was refused edits for their rate sees no drafts for a while.
 	draftRest = 5 * time.Minute
+	// No reply takes the place of an older draft. A homeserver of Matrix may have deleted it for its age, and would
+	// take an edit of it that nobody sees. Telegram edits nothing that is older than two days.
+	draftOld = 12 * time.Hour
 	// So often Corebot looks for drafts that nobody works on any more, as long as there are drafts.
 	draftSweep = time.Minute
 	// An account that has left the settings may come back. Its drafts are remembered for so long. So are those that a
@@ -242,6 +245,9 @@ func (x *drafts) sweepOne(ctx context.Context, k corebot.Key, w *watched) (again
 
 // none says whether a draft shows nothing, for certain.
 func (d *draft) none() bool { return d.Shown == "" && d.Began.IsZero() }
+
+// old says whether a draft began so long ago that the platform may not have it any more.
+func (d *draft) old() bool { return !d.Began.IsZero() && time.Since(d.Began) > draftOld }
 
 // release lets others change a draft. One that shows nothing is forgotten.
 func (x *drafts) release(d *draft) {
@@ -419,7 +425,7 @@ func (x *drafts) place(ctx context.Context, c Channel, o *Outbound, begun bool) 
 		return "", done, nil
 	case d.Shown == "":
 		return "", done, nil
-	case begun || d.unsure || o.Kind != corebot.KindReply || strings.TrimSpace(o.Text()) == "" ||
+	case begun || d.unsure || d.old() || o.Kind != corebot.KindReply || strings.TrimSpace(o.Text()) == "" ||
 		!slices.Contains(o.Answers(), d.Answers):
 		apart()
 		return "", done, nil

@@ -93,6 +93,29 @@ func TestTheDraftOfAnAccountThatHasLeftIsForgottenAfterAWeek(t *testing.T) {
 	}
 }
 
+// A draft from before a long outage can be deleted, or too old to be edited, and the platform need not say so.
+func TestNoReplyTakesThePlaceOfAnOldDraft(t *testing.T) {
+	for age, want := range map[time.Duration][]string{
+		draftIsYoung: {"answer"}, draftIsYoung + 2*time.Hour: {"another", "answer"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &editor{platform: &platform{}, every: time.Second}
+			p.shown, p.ids = []string{"half", "another"}, []string{"id0", "id1"}
+			if len(want) == 1 {
+				p.shown, p.ids = p.shown[:1], p.ids[:1]
+			}
+			began := time.UnixMilli(time.Now().UnixMilli()).Add(-age)
+			s := streamAfter(t, p, corebot.Draft{Key: apptest.Key("c"), Answers: "m1", Shown: "id0", Began: began})
+			s.say(t, corebot.KindReply, "r1", "m1", "answer")
+			s.shows(t, want...)
+			s.kept(t, 0)
+			s.stop()
+		})
+	}
+}
+
+const draftIsYoung = 11 * time.Hour
+
 // The rest of an answer can be refused. Its beginning stands in the place of the draft then, and its receipt is stored.
 // A replay goes on behind it.
 func TestTheBeginningOfAnAnswerStaysWhoseRestIsRefused(t *testing.T) {

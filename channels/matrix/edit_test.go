@@ -180,6 +180,42 @@ func TestADroppedAnswerToAnEditIsUnsure(t *testing.T) {
 	}
 }
 
+// The frame makes edits rarer, or sends the reply, by the class of a refusal. An answer with a status of 500 can come
+// behind an edit that was made.
+func TestARefusedEditSaysHowItIsRefused(t *testing.T) {
+	e := editable(t)
+	for _, tried := range []struct {
+		fault matrixtest.Fault
+		class corebot.Class
+		wait  time.Duration
+		may   bool // be shown, unless it is the question before the edit that is refused
+	}{
+		{matrixtest.Flood(3000), corebot.RateLimited, 3 * time.Second, false},
+		{matrixtest.Fault{Status: 403, Code: "M_FORBIDDEN"}, corebot.Permanent, 0, false},
+		{matrixtest.Fault{Status: 500, Code: "M_UNKNOWN"}, corebot.RateLimited, channels.Unsent, true},
+		{matrixtest.Fault{Status: 502, Code: "M_UNKNOWN"}, corebot.RateLimited, channels.Unsent, true},
+	} {
+		for _, name := range []string{"send", "event"} {
+			e.Faults(func(c matrixtest.Call) matrixtest.Fault {
+				if c.Name == name {
+					return tried.fault
+				}
+				return matrixtest.Fault{}
+			})
+			_, err := e.edit("more")
+			f := (*corebot.Failure)(nil)
+			if !errors.As(err, &f) || f.Class != tried.class || f.RetryAfter != tried.wait ||
+				errors.Is(err, channels.ErrMayBeShown) != (tried.may && name == "send") {
+				t.Errorf("%d of %s: %v", tried.fault.Status, name, err)
+			}
+		}
+	}
+	e.Faults(nil)
+	if texts := e.Texts(room); !slices.Equal(texts, []string{"…"}) {
+		t.Errorf("the room shows %q", texts)
+	}
+}
+
 func TestDraftsOfAllRoomsShareTheirEdits(t *testing.T) {
 	made, err := matrix.New(matrix.Settings{
 		Homeserver: "http://127.0.0.1:1", Token: matrixtest.Token, Hourly: 1, Poll: time.Second,
