@@ -45,7 +45,7 @@ var suites = map[string]bool{
 	"channels/slack/slacktest": true, "channels/discord/discordtest": true,
 	"bus/bustest": true, "storage/vfstest": true, "storage/seedtest": true,
 	"storage/storagetest": true, "agent/llm/llmtest": true, "agent/llm/llmtest/cmd": true, "internal/apptest": true,
-	"internal/long": true,
+	"internal/long": true, "internal/needs": true,
 }
 
 func floorOf(pkg string) (int, bool) {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/corebot/corebot/internal/needs"
 )
 
 const docs = "../docs"
@@ -186,10 +188,7 @@ func TestEveryAlertHasASectionOfTheRunbookAndCasesThatFireAndDoNot(t *testing.T)
 
 // TestPrometheusTakesTheRulesAndTheQueries runs the cases of the alerts, where promtool is installed.
 func TestPrometheusTakesTheRulesAndTheQueries(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed: apt-get install prometheus")
-	}
+	promtool := needs.Program(t, "promtool")
 	var b strings.Builder
 	b.WriteString("groups:\n- name: queries\n  rules:\n")
 	for i, query := range slices.Sorted(maps.Values(queries(t))) {

@@ -99,8 +99,8 @@ func TestWhatIsBehindTheFrontMatterIsThePage(t *testing.T) {
 	}
 }
 
-// needs is an entry of requires with thirty variables.
-func needs(prefix string) string {
+// required is an entry of requires with thirty variables.
+func required(prefix string) string {
 	var all []string
 	for i := range 30 {
 		all = append(all, fmt.Sprintf("%s%d", prefix, i))
@@ -173,7 +173,7 @@ func TestWhatIsWrongWithASkillIsSaidWithTheLineAndAHint(t *testing.T) {
 			"- env: [NAME]",
 		},
 		"many needs": {
-			page(name, description, "requires:", needs("A"), needs("B"), needs("C")),
+			page(name, description, "requires:", required("A"), required("B"), required("C")),
 			"more than 64 things", "",
 		},
 		"a misspelt key": {

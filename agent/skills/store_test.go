@@ -26,9 +26,11 @@ type bench struct {
 }
 
 // newBench has the variable KEY and the tool web.search, and no others.
-func newBench(t testing.TB) bench {
+func newBench(t testing.TB) bench { return newBenchIn(t, t.TempDir()) }
+
+func newBenchIn(t testing.TB, dir string) bench {
 	t.Helper()
-	b := bench{dir: t.TempDir(), log: new(bytes.Buffer)}
+	b := bench{dir: dir, log: new(bytes.Buffer)}
 	b.T, _ = t.(*testing.T)
 	root, err := rootfs.New(b.dir)
 	if err != nil {

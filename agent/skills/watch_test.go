@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/agent/skills"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // many makes so many skills that the system is asked to note their changes. It is their workspace when all are known.
-func many(t *testing.T, n int) bench {
-	b := newBench(t)
+func many(t *testing.T, n int) bench { return manyIn(t, t.TempDir(), n) }
+
+func manyIn(t *testing.T, dir string, n int) bench {
+	b := newBenchIn(t, dir)
 	for i := range n {
 		b.skill(t, fmt.Sprintf("s%03d", i), "Is as of old.")
 	}
@@ -25,6 +28,13 @@ func many(t *testing.T, n int) bench {
 	b.store.Age(time.Second)
 	b.store.Prompt()
 	return b
+}
+
+func mustNote(t *testing.T, b bench) {
+	t.Helper()
+	if !b.store.Noted() {
+		needs.Missing(t, "inotify", "the system notes no changes")
+	}
 }
 
 func TestEachChangeOfManySkillsIsInThePromptOfTheNextSecond(t *testing.T) {
@@ -54,9 +64,7 @@ func TestEachChangeOfManySkillsIsInThePromptOfTheNextSecond(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := many(t, 100)
-			if !b.store.Noted() {
-				t.Skip("the system notes no changes on this file system")
-			}
+			mustNote(t, b)
 			for i, at := range []int{0, 50, 99, 50} { // once more in a directory that may be another one
 				skill, mark := fmt.Sprintf("s%03d", at), fmt.Sprintf("Is the change %d.", i)
 				dir := filepath.Join(b.dir, skills.Dir, skill)
@@ -77,10 +85,11 @@ func TestEachChangeOfManySkillsIsInThePromptOfTheNextSecond(t *testing.T) {
 // The system does not note what a program writes into memory that is mapped to a page.
 func TestAChangeOfManySkillsThatTheSystemDoesNotNoteIsFoundByTheLooksAtAPartOfThem(t *testing.T) {
 	t.Parallel()
-	b := many(t, 100)
-	if !b.store.Noted() {
-		t.Skip("the system notes no changes on this file system")
-	}
+	disk, err := os.MkdirTemp("/var/tmp", "skills-") // a write into mapped memory leaves no time on a tmpfs
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(disk)) })
+	b := manyIn(t, disk, 100)
+	mustNote(t, b)
 	f, err := os.OpenFile(filepath.Join(b.dir, skills.Dir, "s070", skills.FileName), os.O_RDWR, 0)
 	must(t, err)
 	defer f.Close()
@@ -92,7 +101,7 @@ func TestAChangeOfManySkillsThatTheSystemDoesNotNoteIsFoundByTheLooksAtAPartOfTh
 	copy(mapped[strings.Index(string(mapped), "old."):], "new.")
 	must(t, syscall.Munmap(mapped))
 	if after, err := f.Stat(); err == nil && after.ModTime().Equal(info.ModTime()) {
-		t.Skip("a mapped write leaves no time on this file system, such as tmpfs")
+		needs.Missing(t, "disk", "a mapped write leaves no time on this file system")
 	}
 	seen := 0
 	for i := 1; i <= 8 && seen == 0; i++ {

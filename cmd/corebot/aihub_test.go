@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // A client that was written from the description of AIHub's protocol alone talks to Corebot. It goes on after its
@@ -17,10 +18,7 @@ func TestAClientOfAIHubsProtocolTalksToCorebot(t *testing.T) {
 	if raceDetector {
 		t.Skip("a client and the real program have nothing of this process in them")
 	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("the protocol of AIHub is not tried: node is not installed")
-	}
+	node := needs.Program(t, "node")
 	t.Parallel()
 	provider := httptest.NewServer(llmtest.New((&pagesModel{}).answer))
 	t.Cleanup(provider.Close)

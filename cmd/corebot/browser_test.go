@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // hostile are texts that would run a script, or load something from elsewhere, if a page took them for markup. Each
@@ -78,7 +79,7 @@ func chromium(t *testing.T) context.Context {
 		}
 	}
 	if path == "" {
-		t.Skip("the console in a browser is not tried: chromium is not installed")
+		needs.Missing(t, "chromium", "the console in a browser is not tried")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.UserDataDir(t.TempDir()),

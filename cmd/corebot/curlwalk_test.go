@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // walkModel answers the walk of docs/api.md. It refuses one call, as a provider with a wrong key does.
@@ -39,9 +40,7 @@ func TestTheWalkWithCurlGoesAsThePageSays(t *testing.T) {
 		t.Skip("curl and the real program have nothing of this process in them")
 	}
 	for _, program := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("the walk with curl is not tried: %s is not installed", program)
-		}
+		needs.Program(t, program)
 	}
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {

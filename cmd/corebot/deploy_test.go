@@ -17,6 +17,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // deployed is a file of docs/deploy.
@@ -104,9 +105,7 @@ func TestTheSystemdUnitFitsTheProgram(t *testing.T) {
 }
 
 func TestSystemdFindsNothingWrongWithTheUnit(t *testing.T) {
-	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skip("systemd is not installed")
-	}
+	needs.Program(t, "systemd-analyze")
 	// The unit is looked at with a program that is there, and without the manual pages, which are installed beside it.
 	text := strings.ReplaceAll(deployed(t, "corebot.service"), "/usr/local/bin/corebot", "/bin/true")
 	path := filepath.Join(t.TempDir(), "corebot.service")

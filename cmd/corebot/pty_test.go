@@ -16,6 +16,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // screen is the program in a terminal of its own, a real one as far as the program can tell, with somebody at its keys.
@@ -37,7 +39,7 @@ func openTerminal(t *testing.T, columns, rows uint16) (keys, tty *os.File) {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		t.Skipf("no terminals on this machine: %v", err)
+		needs.Missing(t, "terminals", err)
 	}
 	fd := int(keys.Fd())
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)

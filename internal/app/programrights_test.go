@@ -7,6 +7,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/needs"
 	"github.com/corebot/corebot/tools/isolation"
 )
 
@@ -57,9 +58,7 @@ func TestProgramsOfAnotherUserAreToldWhereTheyCannotWork(t *testing.T) {
 
 // TestDirectoriesInWhichProgramsCannotWorkAreNamed, where the test is root.
 func TestDirectoriesInWhichProgramsCannotWorkAreNamed(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root's programs are another user")
-	}
+	needs.Root(t)
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)

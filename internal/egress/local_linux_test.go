@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/internal/egress"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // inNamespace is the variable by which the test below knows that it has a network of its own.
@@ -77,7 +78,7 @@ func TestATunnelToEverywhereClosesNothing(t *testing.T) {
 		return
 	}
 	if out, err := exec.Command("ip", "tuntap", "add", "mode", "tun", "name", "tun0").CombinedOutput(); err != nil {
-		t.Skipf("no tunnel can be made here: %s", out)
+		needs.Missing(t, "tunnels", string(out))
 	}
 	configure(t,
 		"link set tun0 up", "address add 44.0.0.1/24 dev tun0",
@@ -143,9 +144,7 @@ func requireShut(t *testing.T, address string, ip netip.Addr) {
 
 // inOwnNetwork runs the same test once more, in a network namespace.
 func inOwnNetwork(t *testing.T) {
-	if _, err := exec.LookPath("ip"); err != nil {
-		t.Skip("there is no ip here (iproute2)")
-	}
+	needs.Program(t, "ip")
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -156,7 +155,7 @@ func inOwnNetwork(t *testing.T) {
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("this kernel gives no network namespace")
+		needs.Missing(t, "networks", err)
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

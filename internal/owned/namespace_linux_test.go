@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // inside is the variable by which a test knows that it runs in namespaces of its own. It has the directory to look at.
@@ -26,7 +27,7 @@ func reenter(t *testing.T, dir string, flags uintptr, users ...syscall.SysProcID
 	}
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Skip("this kernel gives no user namespace")
+		needs.Missing(t, "users", err)
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -60,9 +61,7 @@ func TestAUserNamespaceThatDoesNotKnowTheOwnerIsNamed(t *testing.T) {
 func TestAMountBelowAPrivateDirectoryIsNotShutIn(t *testing.T) {
 	dir := os.Getenv(inside)
 	if dir == "" {
-		if os.Getuid() != 0 {
-			t.Skip("the way to the file belongs to users whom the namespace does not know")
-		}
+		needs.Root(t) // or the way to the file belongs to users whom the namespace does not know
 		top, _ := place(t)
 		must(t, errors.Join(os.Mkdir(filepath.Join(top, "home"), 0o700),
 			os.Mkdir(filepath.Join(top, "home", "a"), 0o700)))

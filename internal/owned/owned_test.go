@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 func must(t *testing.T, err error) {
@@ -102,9 +103,7 @@ func TestWhatBelongsToAnotherUserIsRefused(t *testing.T) {
 }
 
 func TestOnlyRootAndCorebotsUserAreTrusted(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root gives files away")
-	}
+	needs.Root(t)
 	const stranger, other = 54321, 54322
 	for _, at := range []string{"a", "a/b", "a/b/file"} {
 		top, file := place(t)
@@ -137,9 +136,7 @@ func TestOnlyRootAndCorebotsUserAreTrusted(t *testing.T) {
 }
 
 func TestAStickyDirectoryIsOnlySafeForWhatIsOurs(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root gives files away")
-	}
+	needs.Root(t)
 	top, file := place(t)
 	sticky := filepath.Join(top, "sticky")
 	link := filepath.Join(sticky, "link")
@@ -327,9 +324,7 @@ func TestHintsCanBeGivenToAShell(t *testing.T) {
 // TestTheHintAboutWhatIsRootsNamesChown has a volume as container platforms mount it: it is root's, and everyone can
 // write it.
 func TestTheHintAboutWhatIsRootsNamesChown(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root has a directory of root's to try it on")
-	}
+	needs.Root(t)
 	const user = 54321
 	for name, c := range map[string]struct {
 		mode   os.FileMode

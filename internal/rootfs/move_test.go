@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/corebot/corebot/internal/needs"
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
@@ -138,9 +139,7 @@ func TestFilesOfOthersKeepTheirRights(t *testing.T) {
 }
 
 func TestAFileOfAnotherUserStaysHis(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can make a file of another user")
-	}
+	needs.Root(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "his")
 	ok(t, os.WriteFile(path, []byte("old"), 0o640))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/needs"
 	"github.com/corebot/corebot/internal/roots"
 )
 
@@ -31,7 +32,7 @@ func inNamespace(t *testing.T, do func() error) {
 	}()
 	switch err := <-ended; {
 	case errors.Is(err, unix.EPERM):
-		t.Skip("only root can mount")
+		needs.Missing(t, "mounts", err)
 	case err != nil:
 		t.Error(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // inSharedMemory is a directory that stands for /dev/shm, in a process whose temporary directories are on disk.
@@ -11,7 +13,7 @@ func inSharedMemory(t *testing.T) string {
 	t.Helper()
 	parent, err := os.MkdirTemp(sharedMemory, "seedtest-")
 	if err != nil || !inMemory(parent, enough) {
-		t.Skip("no shared memory with room:", err)
+		needs.Missing(t, "memory", "no shared memory has room: ", err)
 	}
 	usual := before
 	before = "/"

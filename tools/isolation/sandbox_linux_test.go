@@ -32,6 +32,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/egress"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // sandbox runs a line of shell in a sandbox.
@@ -56,7 +57,7 @@ func newSandbox(t *testing.T, o Options) *Runner {
 		if namespaced() {
 			t.Fatalf("another program can make namespaces here: %v", err)
 		}
-		t.Skip(err)
+		needs.Missing(t, "namespaces", err)
 	}
 	return r
 }
@@ -256,19 +257,9 @@ func newInternet(t *testing.T, r *Runner, files http.Handler) *internet {
 	return s
 }
 
-// needs skips a test where a program is missing.
-func needs(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip(err)
-		}
-	}
-}
-
 func TestInASandboxCurlReachesTheListedDomains(t *testing.T) {
 	t.Parallel()
-	needs(t, "curl")
+	needs.Program(t, "curl")
 	r := newSandbox(t, Options{})
 	s := newInternet(t, r, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	c := Sandboxed{Network: s.serve}
@@ -301,7 +292,7 @@ func port(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).P
 
 func TestInASandboxGitClones(t *testing.T) {
 	t.Parallel()
-	needs(t, "git")
+	needs.Program(t, "git")
 	r := newSandbox(t, Options{})
 	served := t.TempDir()
 	for _, args := range [][]string{
@@ -327,7 +318,7 @@ func TestInASandboxGitClones(t *testing.T) {
 
 func TestInASandboxGoBuildsWithModules(t *testing.T) {
 	t.Parallel()
-	needs(t, "go")
+	needs.Program(t, "go")
 	r := newSandbox(t, Options{})
 	if end := sandbox(t, r, Sandboxed{}, "go version"); end.Exit != 0 {
 		t.Skipf("a sandbox does not see Go here: %+v", end)
@@ -370,7 +361,7 @@ func TestInASandboxGoBuildsWithModules(t *testing.T) {
 
 func TestInASandboxNpmInstalls(t *testing.T) {
 	t.Parallel()
-	needs(t, "npm")
+	needs.Program(t, "npm")
 	r := newSandbox(t, Options{})
 	if end := sandbox(t, r, Sandboxed{}, "npm --version"); end.Exit != 0 {
 		t.Skipf("a sandbox does not see npm here: %+v", end)

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot/internal/needs"
 )
 
 // TestPartsOfADirectoryAreHiddenOrKept: no program reads, changes, moves or replaces them, in a directory that it can
@@ -209,14 +211,12 @@ func TestASandboxTakesAPlaceAmongTheWorkersUnlessItIsInTheBackground(t *testing.
 
 // TestProgramsDoInADirectoryWhatItsOwnerMay, where Corebot is root: and nowhere else, nor as root.
 func TestProgramsDoInADirectoryWhatItsOwnerMay(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root's programs are another user")
-	}
+	needs.Root(t)
 	r := newSandbox(t, Options{})
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	if err := CanOwn(base, r.uid); err != nil {
-		t.Skip(err)
+		needs.Missing(t, "idmapped", err)
 	}
 	for owner, dir := range map[int]string{0: "root", 4321: "ann"} {
 		dir = filepath.Join(base, dir)
