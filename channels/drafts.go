@@ -149,6 +149,7 @@ func (x *drafts) dies(ctx context.Context, e Editor, m corebot.Message) (took fu
 	if d.none() || d.Reply != m.ID && !its {
 		return func() { x.release(d) }
 	}
+	d.Reply, d.Answers = "", ""
 	if err := x.store.Put(ctx, d.Draft); err != nil {
 		x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("the draft of a dead letter may stay in its chat")
 	}
