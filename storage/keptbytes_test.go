@@ -18,20 +18,8 @@ func TestAfterTheTimeOfAChatNoByteIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			keeper := &corebot.Keeper{Rules: []corebot.KeepRule{{Chat: "gone", Keeping: own}}}
-			db, old := openTest(t, dir), time.Now().Add(-2*day)
-			for i := range 30 {
-				saidAt(t, db, testKey("stays"), fmt.Sprint("s", i), fmt.Sprint("quokka", i), time.Now())
-				saidAt(t, db, testKey("gone"), fmt.Sprint("g", i), fmt.Sprint("wombat", i), old)
-				saidAtLength(t, db, "gone", fmt.Sprint("b", i), "wombat ", old)
-			}
-			endedWith(t, db, "gone", "wombat", old)
-			sideQuery(t, dir, `UPDATE message_life SET ended_at = ? WHERE ended_at > 0 AND lane_id IN (
-				SELECT id FROM lanes WHERE chat = 'gone')`, old.UnixMilli())
-			sideQuery(t, dir, `UPDATE attached_files SET at = ?`, old.UnixMilli())
-			index, err := NewSearchIndex(db, SearchIndexOptions{})
-			must(t, err)
-			must(t, index.CatchUp(t.Context()))
-			must(t, NewVectors(db, VectorOptions{Embedder: marks{}, Model: "m"}).CatchUp(t.Context()))
+			db := openTest(t, dir)
+			saidLongAgo(t, dir, db, 30)
 			vectors := string(markVector("wombat"))
 			if len(holds(t, dir, "wombat")) == 0 || len(holds(t, dir, vectors)) == 0 {
 				t.Fatal("the words were never there")
@@ -51,6 +39,25 @@ func TestAfterTheTimeOfAChatNoByteIsLeft(t *testing.T) {
 			wantWhole(t, db)
 		})
 	}
+}
+
+// saidLongAgo has two chats, with so many turns each: one that stays, and one whose turns are two days old.
+func saidLongAgo(t *testing.T, dir string, db *DB, turns int) {
+	t.Helper()
+	old := time.Now().Add(-2 * day)
+	for i := range turns {
+		saidAt(t, db, testKey("stays"), fmt.Sprint("s", i), fmt.Sprint("quokka", i), time.Now())
+		saidAt(t, db, testKey("gone"), fmt.Sprint("g", i), fmt.Sprint("wombat", i), old)
+		saidAtLength(t, db, "gone", fmt.Sprint("b", i), "wombat ", old)
+	}
+	endedWith(t, db, "gone", "wombat", old)
+	sideQuery(t, dir, `UPDATE message_life SET ended_at = ? WHERE ended_at > 0 AND lane_id IN (
+		SELECT id FROM lanes WHERE chat = 'gone')`, old.UnixMilli())
+	sideQuery(t, dir, `UPDATE attached_files SET at = ?`, old.UnixMilli())
+	index, err := NewSearchIndex(db, SearchIndexOptions{})
+	must(t, err)
+	must(t, index.CatchUp(t.Context()))
+	must(t, NewVectors(db, VectorOptions{Embedder: marks{}, Model: "m"}).CatchUp(t.Context()))
 }
 
 // saidAtLength has a turn with a text that takes pages of its own.

@@ -119,6 +119,50 @@ func TestTheVectorOfALineGoesWithTheLine(t *testing.T) {
 	}
 }
 
+// A line that was forgotten, or that another one has replaced, leaves no byte of its vector behind the overwriting. Its
+// text is in the file of the page alone.
+func TestOfAForgottenLineNoByteIsLeft(t *testing.T) {
+	for name, overwrite := range map[string]func(*DB, string){
+		"overwritten": func(db *DB, _ string) { must(t, overwriter(t, db).overwrite(t.Context())) },
+		"vacuum":      nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, b, k := t.TempDir(), book{}, testKey("c")
+			must(t, Seed(dir))
+			earlier(t, dir, func(db *DB) {
+				var gone []string
+				for i := range 300 { // so many that whole pages become free
+					gone = append(gone, fmt.Sprint("a wombat ", i))
+				}
+				b.write(t, db, k, strings.Join(gone, "\n")+"\na quokka\n")
+				must(t, b.vectors(db, marks{}).CatchUp(t.Context()))
+				if n := lineVectors(t, db); n != "301" {
+					t.Fatalf("%s lines have vectors", n)
+				}
+				b.write(t, db, k, "a numbat\na quokka\n", gone...)
+				must(t, b.vectors(db, marks{}).CatchUp(t.Context()))
+				if overwrite != nil {
+					overwrite(db, dir)
+				} else if len(holds(t, dir, string(markVector("wombat")))) == 0 {
+					t.Error("no free page has a vector: the vacuum would prove nothing")
+				}
+			})
+			if overwrite == nil {
+				_, err := Vacuum(t.Context(), dir)
+				must(t, err)
+			}
+			for _, gone := range []string{"wombat", string(markVector("wombat"))} {
+				if left := holds(t, dir, gone); len(left) > 0 {
+					t.Errorf("%q is left: %v", gone, left)
+				}
+			}
+			if len(holds(t, dir, string(markVector("quokka")))) == 0 {
+				t.Error("the vector of a line that stays is gone, too")
+			}
+		})
+	}
+}
+
 // A line is forgotten while its text is at the endpoint.
 func TestALineThatIsForgottenMeanwhileGetsNoVector(t *testing.T) {
 	db, b := openTest(t, t.TempDir()), book{}

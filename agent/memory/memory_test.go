@@ -11,7 +11,7 @@ import (
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
-func newStore(t *testing.T, o memory.Options) (*memory.Store, *rootfs.Root) {
+func newStore(t testing.TB, o memory.Options) (*memory.Store, *rootfs.Root) {
 	t.Helper()
 	root, err := rootfs.New(t.TempDir())
 	if err != nil {

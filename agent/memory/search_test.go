@@ -7,7 +7,6 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
-	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/internal/terms"
 )
 
@@ -18,15 +17,7 @@ func search(pages *memory.Store, q terms.Query) ([]memory.Line, error) {
 }
 
 func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
-	root, err := rootfs.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	pages, err := memory.New(root, memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages, _ := newStore(t, memory.Options{})
 	if found, err := search(pages, terms.Parse("x")); err != nil || len(found) != 0 {
 		t.Errorf("a page that is not there: %+v, %v", found, err)
 	}
@@ -46,15 +37,7 @@ func TestASearchGivesTheLinesOfAPageThatHaveTheWholeQuery(t *testing.T) {
 
 // A search of many conversations skips those that have no directory, and none that has a page.
 func TestTheDirectoriesOfConversationsSayWhereAPageCanBe(t *testing.T) {
-	root, err := rootfs.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	pages, err := memory.New(root, memory.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages, _ := newStore(t, memory.Options{})
 	a := corebot.Key{Agent: "main", Channel: "test", Account: "x", Chat: "a"}
 	upper, long, never := a, a, a
 	upper.Chat, long.Chat, never.Chat = "Ä/..%Z", strings.Repeat("long", 100), "never"
@@ -80,15 +63,7 @@ func TestTheDirectoriesOfConversationsSayWhereAPageCanBe(t *testing.T) {
 
 // BenchmarkSearch is a search of one page of the largest size: why memory has no index.
 func BenchmarkSearch(b *testing.B) {
-	root, err := rootfs.New(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer root.Close()
-	pages, err := memory.New(root, memory.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	pages, _ := newStore(b, memory.Options{})
 	line := "- Ada drinks tea at five, and lives in Malmö with two cats.\n"
 	if err := pages.Replace(memory.Global, strings.Repeat(line, memory.DefaultMaxBytes/len(line))); err != nil {
 		b.Fatal(err)

@@ -3,9 +3,11 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -66,6 +68,74 @@ func TestOfADeletedChatNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
 	}
 	if verified := s.output("audit", "verify"); !strings.Contains(verified, "emptied") {
 		t.Errorf("the audit says %s", verified)
+	}
+}
+
+// TestOfForgottenLinesNothingIsInTheHomeALaterBackupOrTheLog forgets lines of memory in each way: in the chat, by the
+// command, and by a memory.write that replaces the page. An editor wrote the lines, so no message says them. The model
+// has been shown them, and an endpoint has embedded them.
+func TestOfForgottenLinesNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
+	t.Parallel()
+	e := &embeddings{times: map[string]int{}}
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	s := startService(t, "COREBOT_LLM_EMBEDDINGS_BASE_URL="+server.URL, "COREBOT_LLM_EMBEDDINGS_MODEL=m",
+		"COREBOT_CONSOLE_ADDR=127.0.0.1:0")
+	const key = "main:webhook::burrow"
+	s.output("admin", "grant", "webhook::ann")
+	s.tells("burrow", "quokka", 0, `/tool memory.write {"scope":"chat","content":"likes the quokka"}`)
+	around, shared := filepath.Dir(s.home), filepath.Join(s.home, "workspace", "memory", "MEMORY.md")
+	var own string
+	for _, page := range filesNamed(t, filepath.Join(s.home, "workspace"), "MEMORY.md") {
+		if page != shared {
+			own = page
+		}
+	}
+	line := "the wombat digs"
+	adds(t, own, "\n"+line+"\nthe numbat runs\n")
+	adds(t, shared, "\nthe bilby sleeps\n")
+	s.tells("burrow", "quokka", 1, `/tool memory.search {"query":"burrow"}`)
+	s.await("vectors of the lines", func() bool {
+		least, _ := e.counts([]string{line, "the bilby sleeps"})
+		return least > 0
+	})
+	gone := []string{"wombat", "numbat", "bilby"}
+	for _, word := range gone {
+		if len(filesWith(t, s.home, word)) == 0 {
+			t.Fatalf("%s was never there", word)
+		}
+	}
+
+	sum := sha256.Sum256([]byte(line))
+	s.tells("burrow", "quokka", 2, fmt.Sprintf("/memory forget L%09d", binary.BigEndian.Uint64(sum[:])%1e9))
+	shown := s.output("memory", "show", key)
+	if strings.Contains(shown, "wombat") || !strings.Contains(shown, "numbat") {
+		t.Fatalf("the chat has forgotten a line, and has %s", shown)
+	}
+	s.output("memory", "forget", key, "--untrusted")
+	s.output("send", "--wait", `/tool memory.write {"scope":"agent","mode":"replace","content":"all like the quokka"}`)
+	s.terminate()
+	s.output("db", "vacuum")
+	s.output("db", "backup", "--to", filepath.Join(around, "backup"))
+	for _, word := range gone {
+		if left := filesWith(t, around, word); len(left) > 0 {
+			t.Errorf("%s is left in %v", word, left)
+		}
+	}
+	if kept := filesWith(t, filepath.Join(around, "backup"), "quokka"); len(kept) < 3 {
+		t.Errorf("the backup has of other lines only %v", kept)
+	}
+}
+
+// adds has an editor add text to a file.
+func adds(t *testing.T, path, text string) {
+	t.Helper()
+	old, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, append(old, text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http/httptest"
 	"os"
@@ -125,6 +128,69 @@ func TestKilledDuringADeletionTheSameCommandEndsIt(t *testing.T) {
 			}
 			c.whole()
 		})
+	}
+}
+
+// TestKilledWhileItForgetsALineThePageIsWhole kills `corebot memory forget` and a /memory forget around their commit,
+// which is before the new page. The page has all its lines then, or all but one. The same command, or the same message,
+// ends the work.
+func TestKilledWhileItForgetsALineThePageIsWhole(t *testing.T) {
+	t.Parallel()
+	const wombat, rest = "the wombat digs", "the numbat runs\nthe quokka smiles\n"
+	const page = wombat + "\n" + rest
+	sum := sha256.Sum256([]byte(wombat))
+	ways := map[string][]string{
+		"command": {"memory", "forget", "main:cli:local:burrow", "--line", "1"},
+		"message": {
+			"send", "--chat", "burrow", "--id", "forgets", "--wait",
+			fmt.Sprintf("/memory forget L%09d", binary.BigEndian.Uint64(sum[:])%1e9),
+		},
+	}
+	for _, point := range long.Or([]string{"memory.after"}, []string{"memory.before", "memory.after", "turn.before"}) {
+		for name, way := range ways {
+			if name == "command" && point == "turn.before" {
+				continue
+			}
+			t.Run(name+" "+point, func(t *testing.T) {
+				t.Parallel()
+				c := &crash{t: t, binary: realProgram(t), home: t.TempDir(), env: []string{
+					"COREBOT_LLM_OFFLINE=true", "COREBOT_CONSOLE_ADDR=127.0.0.1:0",
+					"COREBOT_OBSERVABILITY_ADDR=127.0.0.1:0",
+				}}
+				c.done("send", "--chat", "burrow", "--wait", `/tool memory.write {"content":"x"}`)
+				path := ""
+				for _, found := range filesNamed(t, filepath.Join(c.home, "workspace", "chats"), "MEMORY.md") {
+					path = found
+				}
+				if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				c.dies(point, way...)
+				has := func() string {
+					text, err := os.ReadFile(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return string(text)
+				}
+				if got := has(); got != page && got != rest {
+					t.Errorf("killed at %s the page is %q", point, got)
+				}
+				c.whole()
+				if name == "message" { // it is done before the next message of its chat
+					c.done("send", "--chat", "burrow", "--wait", "hello")
+				} else if has() == page {
+					c.done(way...)
+				}
+				if got := has(); got != rest {
+					t.Errorf("then it is %q", got)
+				}
+				if shown := c.done("memory", "show", "main:cli:local:burrow"); strings.Contains(shown, "wombat") ||
+					!strings.Contains(shown, "numbat") {
+					t.Errorf("the command shows %s", shown)
+				}
+			})
+		}
 	}
 }
 

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot/internal/long"
 )
@@ -16,7 +19,8 @@ import (
 // and of an upgrade. The skill is whole then: as it was, or as it is to be. The same command ends the work.
 func TestKilledDuringAnInstallASkillIsTheOldOneOrTheNewOne(t *testing.T) {
 	for _, point := range long.Every(2, []string{
-		"skill.file#1", "skill.before", "skill.file#2", "skill.after", "skill.file#3",
+		"skill.file#1", "skill.before", "skill.exchanged", "skill.file#2", "skill.after", "skill.looked",
+		"skill.file#3",
 	}) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +79,7 @@ func killedInstall(t *testing.T, point string) {
 			t.Fatalf("it was not killed: %s", out)
 		}
 		was := whole(old, n)
-		if done := strings.HasPrefix(point, "skill.after"); done != (was == n+n) {
+		if done := point == "skill.after" || point == "skill.exchanged"; done != (was == n+n) {
 			t.Errorf("killed at %s, the skill is %s", point, was)
 		}
 		if out, err := run("", "skills", "install", source, "--yes"); err != nil {
@@ -90,6 +94,100 @@ func killedInstall(t *testing.T, point string) {
 		}
 		old = n
 	}
+}
+
+// Somebody saves a skill between the last look of an install and the exchange, and the install is killed between the
+// exchange and its comparison. What was saved stays, and the next install says where it is.
+func TestKilledAfterItsExchangeAnInstallKeepsWhatSomebodyChanged(t *testing.T) {
+	t.Parallel()
+	home, source, stalls := filepath.Join(t.TempDir(), "home"), t.TempDir(), t.TempDir()
+	run := func(args ...string) (string, error) {
+		out, err := exec.Command(realProgram(t), append([]string{"--home", home}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	version := func(dir, n string) {
+		t.Helper()
+		page := fmt.Sprintf("---\nname: knots\ndescription: Version %s.\n---\nTie.\n", n)
+		if err := os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(dir, n string) bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "SKILL.md"))
+		return strings.Contains(string(text), "Version "+n)
+	}
+	install := []string{"skills", "install", source, "--yes"}
+	version(source, "one")
+	for _, args := range [][]string{{"init", "--yes"}, install} {
+		if out, err := run(args...); err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	version(source, "two")
+	for _, point := range []string{"skill.looked", "skill.exchanged"} {
+		if err := os.WriteFile(filepath.Join(stalls, point), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := filepath.Join(home, "workspace", "skills", "knots")
+	killed := exec.Command(realProgram(t), append([]string{"--home", home}, install...)...)
+	killed.Env = append(os.Environ(), "COREBOT_FAULT=stall:"+stalls)
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				_ = killed.Process.Kill()
+				t.Fatal("there is never ", what)
+			}
+		}
+	}
+	await("a last look", func() bool { return len(filesNamed(t, home, "looked-at")) == 1 })
+	version(place, "mine")
+	if err := os.Remove(filepath.Join(stalls, "skill.looked")); err != nil {
+		t.Fatal(err)
+	}
+	await("an exchange", func() bool { return has(place, "two") })
+	_ = killed.Process.Kill()
+	_ = killed.Wait()
+
+	kept := filepath.Join(filepath.Dir(filesNamed(t, home, "looked-at")[0]), "knots")
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(filepath.Dir(kept), old, old); err != nil {
+		t.Fatal(err)
+	}
+	version(source, "three")
+	if out, err := run(install...); err == nil || !strings.Contains(out, kept) {
+		t.Errorf("the next install says %s: %v", out, err)
+	}
+	if !has(kept, "mine") || !has(place, "two") {
+		t.Errorf("what was changed is kept: %v, and the new one is there: %v", has(kept, "mine"), has(place, "two"))
+	}
+	if err := os.RemoveAll(filepath.Dir(kept)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(install...); err != nil {
+		t.Error("the change is put away, and the next install says", out, err)
+	}
+}
+
+// filesNamed are the files of a directory and below it that have a name.
+func filesNamed(t *testing.T, dir, name string) (found []string) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.Name() == name {
+			found = append(found, path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // The directory with the skills of one chat lies among the skills of the agent, and is none of them.

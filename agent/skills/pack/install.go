@@ -78,6 +78,11 @@ func install(dir, staging string, p Pack, was string, now time.Time, swap func(f
 		return err
 	}
 	sweep(staging, now)
+	if kept := keptOf(staging, p.Name); kept != "" {
+		return corebot.WithHint(fmt.Errorf("%w: an earlier install was killed as it put the skill %s in its place. "+
+			"Somebody had changed the one that was there: it is in %s", corebot.ErrInvalid, p.Name, kept),
+			"take what was changed from "+kept+", delete it, and give the command again")
+	}
 	incoming, err := os.MkdirTemp(staging, staged)
 	if err != nil {
 		return err
@@ -110,10 +115,16 @@ func install(dir, staging string, p Pack, was string, now time.Time, swap func(f
 	if there, err := Look(dir, p.Name); there.Hash != was || err != nil && !errors.Is(err, corebot.ErrNotFound) {
 		return changedMeanwhile(p.Name)
 	}
+	looked := write(filepath.Join(incoming, lookedAt), []byte(was+"\n"+p.Hash))
+	if err := errors.Join(looked, syncDir(incoming)); err != nil {
+		return err
+	}
+	fault.Point("skill", "looked")
 	if err := swap(fresh, place); err != nil {
 		keep = errors.Is(err, errStranded)
 		return fmt.Errorf("put the skill %s in its place: %w", p.Name, err)
 	}
+	fault.Point("skill", "exchanged")
 	if err := putBack(fresh, place, was, swap); err != nil {
 		keep = errors.Is(err, errStranded)
 		return errors.Join(err, syncDir(dir))
@@ -199,10 +210,54 @@ func sweep(staging string, now time.Time) {
 			continue
 		}
 		dir := filepath.Join(staging, d.Name())
-		if info, err := d.Info(); err == nil && now.Sub(info.ModTime()) > time.Hour && !stranded(dir) {
+		if info, err := d.Info(); err == nil && now.Sub(info.ModTime()) > time.Hour && !stranded(dir) &&
+			changedIn(dir) == "" {
 			_ = os.RemoveAll(dir) // the next command tries again
 		}
 	}
+}
+
+// lookedAt is a file beside a new skill before the exchange: the hashes of the skill that was looked at, and of the new
+// one. A process can be killed between the exchange and the comparison. Then the hashes say whether somebody
+// had changed what was replaced, and the change is nowhere else.
+const lookedAt = "looked-at"
+
+// changedIn is the path of a skill in a directory that a killed install has left. The skill is neither the one that was
+// looked at nor the new one; empty: there is none.
+func changedIn(dir string) string {
+	hashes, err := os.ReadFile(filepath.Join(dir, lookedAt))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	all, listed := os.ReadDir(dir)
+	if err != nil || listed != nil {
+		return dir // what cannot be read may be there
+	}
+	for _, d := range all {
+		if d.Name() == lookedAt {
+			continue
+		}
+		there, err := Look(dir, d.Name())
+		if err != nil || there.Hash == "" || !slices.Contains(strings.Split(string(hashes), "\n"), there.Hash) {
+			return filepath.Join(dir, d.Name())
+		}
+	}
+	return ""
+}
+
+// keptOf is what a killed install of a skill has left that somebody had changed; empty: nothing.
+func keptOf(staging, name string) string {
+	left, _ := os.ReadDir(staging)
+	for _, d := range left {
+		if !d.IsDir() || !strings.HasPrefix(d.Name(), staged) {
+			continue
+		}
+		kept := changedIn(filepath.Join(staging, d.Name()))
+		if strings.TrimSuffix(filepath.Base(kept), moved) == name {
+			return kept
+		}
+	}
+	return ""
 }
 
 // moved ends the name of a skill that [inTurn] has moved away.

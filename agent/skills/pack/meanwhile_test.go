@@ -12,6 +12,16 @@ import (
 	"github.com/corebot/corebot"
 )
 
+// versions are two of one skill: the second ends with "Well."
+func versions(t *testing.T) (first, second Pack) {
+	t.Helper()
+	first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
+	must(t, err)
+	second, err = Read(unfolded(t, entry{name: "SKILL.md", data: page + "Well.\n"}), "")
+	must(t, err)
+	return first, second
+}
+
 // An editor saves a skill, or somebody makes or removes one, after the last look of an install and before the exchange.
 func TestWhatComesBetweenTheLookAndTheExchangeOfAnInstallIsPutBack(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -44,17 +54,14 @@ func TestWhatComesBetweenTheLookAndTheExchangeOfAnInstallIsPutBack(t *testing.T)
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				among, staging := t.TempDir(), t.TempDir()
-				first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
-				must(t, err)
-				second, err := Read(unfolded(t, entry{name: "SKILL.md", data: page + "Well.\n"}), "")
-				must(t, err)
+				first, second := versions(t)
 				was := ""
 				if c.first {
 					was = first.Hash
 					must(t, Install(among, staging, first, "", time.Now()))
 				}
 				changes := 0
-				err = install(among, staging, second, was, time.Now(), func(fresh, place string) error {
+				err := install(among, staging, second, was, time.Now(), func(fresh, place string) error {
 					if changes++; changes == 1 {
 						must(t, c.change(place))
 					}
@@ -79,13 +86,10 @@ func TestWhatComesBetweenTheLookAndTheExchangeOfAnInstallIsPutBack(t *testing.T)
 // The disk can fail as the skill is put back.
 func TestAChangedSkillThatCannotBePutBackIsKeptAndNamed(t *testing.T) {
 	among, staging := t.TempDir(), t.TempDir()
-	first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
-	must(t, err)
-	second, err := Read(unfolded(t, entry{name: "SKILL.md", data: page + "Well.\n"}), "")
-	must(t, err)
+	first, second := versions(t)
 	must(t, Install(among, staging, first, "", time.Now()))
 	fails, n := errors.New("the disk fails"), 0
-	err = install(among, staging, second, first.Hash, time.Now(), func(fresh, place string) error {
+	err := install(among, staging, second, first.Hash, time.Now(), func(fresh, place string) error {
 		if n++; n > 1 {
 			return fails
 		}

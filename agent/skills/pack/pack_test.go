@@ -340,13 +340,10 @@ func TestAnInstallSweepsItsOwnDirectoryAndNoOtherThatItsNameMatches(t *testing.T
 // A disk can fail between the two steps of an install, where a file system knows no exchange.
 func TestTheOnlyCopyOfASkillIsKeptAndNamedIfItCannotBePutBack(t *testing.T) {
 	among, staging := t.TempDir(), t.TempDir()
-	first, err := Read(unfolded(t, entry{name: "SKILL.md", data: page}), "")
-	must(t, err)
-	second, err := Read(unfolded(t, entry{name: "SKILL.md", data: page + "Well.\n"}), "")
-	must(t, err)
+	first, second := versions(t)
 	must(t, Install(among, staging, first, "", time.Now()))
 	fails := errors.New("the disk fails")
-	err = install(among, staging, second, first.Hash, time.Now(), func(fresh, place string) error {
+	err := install(among, staging, second, first.Hash, time.Now(), func(fresh, place string) error {
 		return inTurn(func(from, to string) error {
 			if to == place {
 				return fails
