@@ -53,7 +53,7 @@ var commands = []CommandUsage{
 	{"/status", "", "tell what this chat does now, and what waits", KindControl},
 	{
 		"/remind", "WHEN TEXT",
-		"remind you: WHEN is a time from now such as 10m, a time of the day, or a date with a time",
+		"remind you: WHEN is a time from now such as 10m, a time of the day, or a day with a time",
 		KindControl,
 	},
 	{

@@ -15,23 +15,47 @@ const ReminderPrompt = "Reminder: "
 // clockTime is a time of the day, as people write it.
 var clockTime = lazy.Regexp(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`)
 
-// Reminder reads "10m tea", "18:30 tea" and "2026-12-24T18:00 tea" as a task that is due once. A time of the day that
-// is over is that of the next day. The zone is the planner's default.
+const reminderForms = "write /remind 10m TEXT, /remind 18:30 TEXT, /remind tomorrow 9:00 TEXT, " +
+	"/remind friday 9:00 TEXT or /remind 2026-12-24 18:00 TEXT"
+
+// dayNamed gives the date of "tomorrow", or of the next day with the name of a weekday, which is never today.
+func dayNamed(word string, now time.Time) (date string, named bool) {
+	word = strings.ToLower(word)
+	for ahead := 1; ahead <= 7; ahead++ {
+		day := now.AddDate(0, 0, ahead)
+		name := strings.ToLower(day.Weekday().String())
+		if word == name || word == name[:3] || ahead == 1 && word == "tomorrow" {
+			return day.Format(time.DateOnly), true
+		}
+	}
+	return "", false
+}
+
+// Reminder reads "10m tea", "18:30 tea", "tomorrow 9:00 tea" and "2026-12-24T18:00 tea" as a task that is due once. A
+// time of the day that is over is that of the next day. The zone is the planner's default.
 func (p Planner) Reminder(text string, now time.Time) (corebot.Task, error) {
 	when, what, _ := strings.Cut(strings.TrimSpace(text), " ")
 	what = strings.TrimSpace(what)
-	if day, rest, cut := strings.Cut(what, " "); cut && clockTime().MatchString(day) && strings.Contains(when, "-") {
-		when, what = when+"T"+day, strings.TrimSpace(rest) // "2026-12-24 18:00 tea"
-	}
-	if when == "" || what == "" {
-		return corebot.Task{}, corebot.WithHint(fmt.Errorf("%w: a reminder wants a time and a text", ErrSchedule),
-			"write /remind 10m TEXT, /remind 18:30 TEXT or /remind 2026-12-24T18:00 TEXT")
-	}
 	location, err := zone(p.Default)
 	if err != nil {
 		location = time.UTC
 	}
+	if date, named := dayNamed(when, now.In(location)); named {
+		when = date
+	}
+	clock, rest, _ := strings.Cut(what, " ")
+	if clockTime().MatchString(clock) && strings.Contains(when, "-") { // "2026-12-24 18:00 tea", "tomorrow 9:00 tea"
+		hour, minute, _ := strings.Cut(clock, ":")
+		when, what = fmt.Sprintf("%sT%02s:%s", when, hour, minute), strings.TrimSpace(rest)
+	}
+	if when == "" || what == "" {
+		return corebot.Task{}, corebot.WithHint(fmt.Errorf("%w: a reminder wants a time and a text", ErrSchedule),
+			reminderForms)
+	}
 	due, err := When(when, p.Default, now.In(location))
+	if corebot.HintOf(err) == momentForms {
+		err = corebot.WithHint(err, reminderForms)
+	}
 	if err != nil {
 		return corebot.Task{}, err
 	}

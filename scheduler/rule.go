@@ -110,6 +110,8 @@ func zone(name string) (*time.Location, error) {
 // layouts of a moment without a zone.
 var layouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"}
 
+const momentForms = "write it as 2026-12-24T18:00, or with a zone as 2026-12-24T18:00:00+01:00"
+
 func moment(spec string, location *time.Location) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, spec)
 	for i := 0; err != nil && i < len(layouts); i++ {
@@ -119,7 +121,7 @@ func moment(spec string, location *time.Location) (time.Time, error) {
 	}
 	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
 		return time.Time{}, corebot.WithHint(fmt.Errorf("%w: %q is no time", ErrSchedule, spec),
-			"write it as 2026-12-24T18:00, or with a zone as 2026-12-24T18:00:00+01:00")
+			momentForms)
 	}
 	return t, nil
 }

@@ -290,8 +290,32 @@ func FuzzWhen(f *testing.F) {
 	})
 }
 
+func TestAReminderCanNameTomorrowOrAWeekday(t *testing.T) {
+	now := time.Date(2026, 3, 27, 23, 30, 0, 0, time.UTC) // a Saturday in Berlin, where the clock changes on Sunday
+	for text, want := range map[string]string{
+		"tomorrow 9:00 tea":    "2026-03-29T09:00:00+02:00",
+		"Tomorrow 02:30 tea":   "2026-03-29T03:00:00+02:00", // there is no half past two
+		"sat 18:00 tea":        "2026-04-04T18:00:00+02:00",
+		"friday 9:00 tea":      "2026-04-03T09:00:00+02:00",
+		"2026-04-01 9:00 tea":  "2026-04-01T09:00:00+02:00",
+		"2026-04-01 09:00 tea": "2026-04-01T09:00:00+02:00",
+	} {
+		task, err := Planner{Default: "Europe/Berlin"}.Reminder(text, now)
+		if err != nil || task.Schedule.Spec != want || task.Prompt != ReminderPrompt+"tea" {
+			t.Errorf("%q is due %s (%q), want %s: %v", text, task.Schedule.Spec, task.Prompt, want, err)
+		}
+	}
+	for _, text := range []string{"tomorrow tea", "9am tea", "tomorrow", "tomorrow 9:00", "25:00 tea"} {
+		if _, err := (Planner{}).Reminder(text, now); corebot.HintOf(err) != reminderForms {
+			t.Errorf("%q: %v has the hint %q", text, err, corebot.HintOf(err))
+		}
+	}
+}
+
 func FuzzAReminderIsDueLaterOrRefused(f *testing.F) {
-	for _, text := range []string{"10m tea", "18:30 call Ann", "2026-12-24 18:00 party", "1m", " tea", "99999h x"} {
+	for _, text := range []string{
+		"10m tea", "18:30 call Ann", "2026-12-24 18:00 party", "1m", " tea", "99999h x", "fri 9:00 x",
+	} {
 		f.Add(text, "Europe/Berlin", int64(1_790_000_000))
 	}
 	f.Fuzz(func(t *testing.T, text, zone string, unix int64) {

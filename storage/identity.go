@@ -116,7 +116,7 @@ func inspect(dir string) (version int64, p past, c *prepared, err error) {
 	state, err := checkFile(path)
 	switch {
 	case err != nil && corebot.HintOf(err) == "":
-		return 0, p, nil, corebot.WithHint(err, "it was not changed. "+wayBack(dir))
+		return 0, p, nil, corebot.WithHint(err, "it was not changed; "+wayBack(dir))
 	case err != nil:
 		return 0, p, nil, err
 	case state != "" && p.trace != "":
@@ -169,7 +169,7 @@ func checkIdentity(dir string, p past, has identity) error {
 	}
 	path := filepath.Join(dir, FileName)
 	err := fmt.Errorf("%s is the database of another home: it is %s, and this home's is %s", path, has, p.remembered)
-	return corebot.WithHint(err, "it was not changed. "+wayBack(dir)+". `corebot db restore "+path+
+	return corebot.WithHint(err, "it was not changed; "+wayBack(dir)+". `corebot db restore "+path+
 		"` goes on with this one")
 }
 

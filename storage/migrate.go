@@ -87,7 +87,7 @@ func (c *prepared) version(path string, migrations fs.FS) (int64, error) {
 		return 0, nil
 	case ours == 0:
 		return 0, corebot.WithHint(fmt.Errorf("%s is a SQLite database of another program", path),
-			"it was not changed; choose another home with --home. "+wayBack(filepath.Dir(path)))
+			"it was not changed; choose another home with --home; "+wayBack(filepath.Dir(path)))
 	}
 	var has []int64
 	err = c.each(selectVersions, func(s scanner) error {

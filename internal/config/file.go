@@ -207,6 +207,8 @@ func (s *settings) unknown(where, key string) error {
 	switch {
 	case moved != "":
 		hint = fmt.Sprintf("did you mean %q, at the top of the file?", moved)
+	case hint == whereAll && section != "" && section != "channels.":
+		hint = inSection(section, known)
 	case section == "" && slices.Contains(networks, name):
 		hint = fmt.Sprintf("the settings of a network are under channels.%s.main", name)
 	case section == "channels." && hint == whereAll && len(networks) > 0:
@@ -245,6 +247,19 @@ func nearestOf(misspelt string, known []string) string {
 		return ""
 	}
 	return name
+}
+
+// namesTold is how many settings of a section a hint names.
+const namesTold = 12
+
+// inSection is the hint about a name that is like none of its section. Of a short section it tells all names.
+func inSection(section string, known []string) string {
+	known = slices.Compact(slices.Sorted(slices.Values(known)))
+	if len(known) == 0 || len(known) > namesTold {
+		return whereAll
+	}
+	return fmt.Sprintf("there is no such setting; %s has %s", strings.TrimSuffix(section, "."),
+		strings.Join(known, ", "))
 }
 
 // whereAll says where every setting is listed, for a name that is like none of them.

@@ -147,6 +147,7 @@ func TestOnlyANearNameIsSuggested(t *testing.T) {
 		"webhok: {enabled: true}":        `did you mean "webhook"?`,
 		"channels: {webhook: {addr: x}}": `did you mean "webhook.addr", at the top of the file?`,
 		"llm: {modle: x}":                `did you mean "llm.model"?`,
+		"log: {file: x}":                 "there is no such setting; log has format, level",
 		"llm: {temperature: 1}":          whereAll,
 		"tools: {shel: {allow: []}}":     `did you mean "tools.shell"?`,
 		"tools: {shell: {alow: []}}":     `did you mean "tools.shell.allow"?`,

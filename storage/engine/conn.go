@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -45,10 +47,19 @@ func open(uri string, pragmas []string, writes bool) (_ *Conn, err error) {
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
 	for _, p := range pragmas {
 		if err := c.run("PRAGMA " + p); err != nil {
-			return nil, fmt.Errorf("PRAGMA %s: %w", p, err)
+			return nil, fmt.Errorf("open %s: %w", pathOf(uri), err) // the first one reads the file, whatever it sets
 		}
 	}
 	return c, nil
+}
+
+// pathOf is the file of a URI, for people.
+func pathOf(uri string) string {
+	path, _, _ := strings.Cut(strings.TrimPrefix(uri, "file:"), "?")
+	if plain, err := url.PathUnescape(path); err == nil {
+		return plain
+	}
+	return path
 }
 
 // flags: the caller promises one goroutine at a time, so the connection needs no mutex.
