@@ -103,6 +103,7 @@ type DB struct {
 	tally      tally
 	faults     faults
 	rehearsals rehearsals
+	dead       deadFigure
 	stopped    chan struct{} // closed when the writer accepts nothing more
 	drained    chan struct{} // closed when the writer has answered everything that it accepted
 }

@@ -115,3 +115,33 @@ func TestStatsCountWhatIsThere(t *testing.T) {
 		t.Errorf("got %+v, the oldest is of %v", s, backoff.PublishedAt)
 	}
 }
+
+// Counting dead letters reads each of them, and nothing bounds how many there are. So a long count is not made for each
+// scrape, and it does not hold for ever.
+func TestALongCountOfDeadLettersHoldsForAWhile(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	q := NewQueue(db)
+	die := func(chat string) {
+		publishTest(t, db, chat, "1")
+		must(t, q.Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+	}
+	want := func(when string, n int64) {
+		t.Helper()
+		for range 2 {
+			s, err := q.Stats(t.Context())
+			must(t, err)
+			if s.DeadLetters[corebot.Inbound] != n || s.DeadFor[Death{corebot.Inbound, "permanent"}] != n {
+				t.Errorf("%s: %v %v, want %d", when, s.DeadLetters, s.DeadFor, n)
+			}
+		}
+	}
+	die("a")
+	want("a short count", 1)
+	die("b")
+	want("another one", 2)
+	db.dead.took = time.Minute // as of tens of millions
+	die("c")
+	want("while a long count holds", 2)
+	db.dead.at = db.dead.at.Add(-20 * time.Minute)
+	want("after its time", 3)
+}

@@ -3,7 +3,9 @@ package storage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,7 +121,7 @@ func (q *Queue) figures(ctx context.Context, s *Stats) []figure {
 			s.Aside, err = q.asideNow(ctx)
 			return err
 		}},
-		{figureDead, each(deadStats, s.scanDeath)},
+		{figureDead, func() error { return q.db.dead.read(s, each(deadStats, s.scanDeath)) }},
 		{figureDeferred, each(deferredStats, func(row scanner) error {
 			var reason string
 			var n int64
@@ -131,6 +133,40 @@ func (q *Queue) figures(ctx context.Context, s *Stats) []figure {
 		{figureAwaited, one(countAwaited, &s.Awaited, time.Now())},
 		{figureChats, one(countChats, &s.Chats)},
 	}
+}
+
+// deadFigure is the dead letters by reason, as they were last counted. Dead letters stay until somebody takes them
+// away, and counting reads each of them: 100,000 take a second. So a count that took long holds for a while. Counting
+// then takes a twentieth of a processor at most, however many there are and however often somebody asks.
+type deadFigure struct {
+	mu     sync.Mutex
+	counts map[Death]int64
+	at     time.Time
+	took   time.Duration
+}
+
+const (
+	longCount = 100 * time.Millisecond // a count that takes less holds for no time
+	countHold = 20                     // how long one holds, as a multiple of the time that it took
+)
+
+// read counts the dead letters into s, or takes the last count.
+func (f *deadFigure) read(s *Stats, count func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.took < longCount || time.Since(f.at) >= countHold*f.took {
+		began := time.Now()
+		if err := count(); err != nil {
+			return err
+		}
+		f.counts, f.at, f.took = maps.Clone(s.DeadFor), time.Now(), time.Since(began)
+		return nil
+	}
+	for death, n := range f.counts {
+		s.DeadLetters[death.Direction] += n
+		s.DeadFor[death] = n
+	}
+	return nil
 }
 
 func (s *Stats) scanPool(row scanner) error {
@@ -233,8 +269,8 @@ var (
 		nil)
 	laneDesc = prometheus.NewDesc("corebot_queue_lanes",
 		"Lanes with messages, by pool and state of their head: ready, leased, waiting.", []string{"pool", "state"}, nil)
-	deadDesc = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters, by direction and reason.",
-		[]string{"direction", "reason"}, nil)
+	deadDesc = prometheus.NewDesc("corebot_dead_letters", "Messages in the dead letters, by direction and reason. "+
+		"A count of very many holds for 20 times as long as it took.", []string{"direction", "reason"}, nil)
 	oldestDesc = prometheus.NewDesc("corebot_oldest_unanswered_seconds",
 		"Age of the oldest accepted inbound message that has not ended; 0 if there is none.", nil, nil)
 	deferredDesc = prometheus.NewDesc("corebot_parked_messages",
