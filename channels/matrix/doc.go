@@ -9,7 +9,8 @@
 //     since the invitation counts.
 //
 //   - A reply is shown once. Its pieces are transactions whose ids are of the reply. Before a send of unknown end is
-//     made again, Corebot looks for it in the room: a homeserver that was started anew has forgotten transactions.
+//     made again, Corebot looks for it in the room: a homeserver that was started anew has forgotten transactions. A
+//     message that comes a second time all the same is taken back.
 //
 //   - A thread is a conversation of its own: what belongs to it stays in it.
 //

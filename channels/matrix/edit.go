@@ -95,13 +95,39 @@ func (c *Channel) Erase(ctx context.Context, k corebot.Key, id string) error {
 	if err := editable(k, id); err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(k.Chat + "\nredact\n" + id))
-	_, err := call[struct{}](ctx, &c.client, channels.Put(struct{}{}, "rooms", k.Chat, "redact", id,
-		hex.EncodeToString(sum[:16])))
+	err := c.redact(ctx, k.Chat, id)
 	if refused(err, "M_NOT_FOUND") {
 		return nil
 	}
 	return err
+}
+
+func (c *Channel) redact(ctx context.Context, room, id string) error {
+	sum := sha256.Sum256([]byte(room + "\nredact\n" + id))
+	_, err := call[struct{}](ctx, &c.client, channels.Put(struct{}{}, "rooms", room, "redact", id,
+		hex.EncodeToString(sum[:16])))
+	return err
+}
+
+// saidOnce takes back a message of the account that comes a second time, as another event. A homeserver that was killed
+// can show an event late that it had taken. Corebot has looked for it meanwhile, and has sent it again. The mark names
+// one piece of one message, so no other message has it.
+func (c *Channel) saidOnce(ctx context.Context, room string, e event) {
+	said := contentOf(e.Content)
+	if said.Sent == nil || said.Relates.Type == relReplace { // an edit that comes twice shows the same
+		return
+	}
+	first, is := known(c, &c.rooms.sent, *said.Sent)
+	switch {
+	case !is:
+		note(c, &c.rooms.sent, *said.Sent, e.ID)
+	case first != e.ID:
+		ctx, cancel := context.WithTimeout(ctx, receiptTime)
+		defer cancel()
+		if err := c.redact(ctx, room, e.ID); err != nil {
+			c.site.Log.Warn().Err(err).Str("room", room).Str("event", e.ID).Msg("a message stays in its room twice")
+		}
+	}
 }
 
 // DraftEvery implements [channels.Editor].

@@ -180,6 +180,32 @@ func TestADroppedAnswerToAnEditIsUnsure(t *testing.T) {
 	}
 }
 
+// Dendrite shows an event late that it had taken before it was killed. Corebot has sent it again meanwhile.
+func TestAMessageThatTheHomeserverShowsTwiceIsTakenBackOnce(t *testing.T) {
+	e := editable(t)
+	d := &channeltest.Door{}
+	run(t, e.c, d)
+	until(t, "it has begun", func() bool { return d.Position() != "" })
+	reply, same := outbound("r2", "answer"), outbound("r3", "answer")
+	for _, o := range []channels.Outbound{reply, reply, same} {
+		if _, err := e.c.Send(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		e.Forget()
+	}
+	for range 2 { // the same edit, as two events
+		if _, err := e.edit("more"); err != nil {
+			t.Fatal(err)
+		}
+		e.Forget()
+	}
+	e.Say(matrixtest.Said{Room: room, Text: "hello"})
+	until(t, "the message came", func() bool { return len(d.Texts()) > 0 })
+	if got := e.Texts(room); !slices.Equal(got, []string{"more", "answer", "answer"}) || len(e.Calls("redact")) != 1 {
+		t.Errorf("the room shows %q after %d deletions", got, len(e.Calls("redact")))
+	}
+}
+
 // The frame makes edits rarer, or sends the reply, by the class of a refusal. An answer with a status of 500 can come
 // behind an edit that was made.
 func TestARefusedEditSaysHowItIsRefused(t *testing.T) {

@@ -52,6 +52,7 @@ func (c *Channel) read(ctx context.Context, me self, room string, events []event
 		note(c, &c.rooms.threads, e.ID, contentOf(e.Content).Relates.thread())
 		if e.Sender == me.id {
 			note(c, &c.rooms.own, e.ID, true)
+			c.saidOnce(ctx, room, e)
 			continue
 		}
 		secret := e.Type == typeEncrypted

@@ -16,6 +16,7 @@ type rooms struct {
 	people  map[string]int    // how many are at least in a room
 	threads map[string]string // the threads of events
 	own     map[string]bool   // events that messages answer: whether the account sent them
+	sent    map[string]string // what the account has said, by its mark
 	looked  int               // how often the homeserver was asked for an event since the last sync
 }
 

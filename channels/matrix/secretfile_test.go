@@ -130,7 +130,7 @@ func TestAFileWithAStrangeKeyIsNamedAndNotAskedFor(t *testing.T) {
 	}
 }
 
-// Whatever an event says of a file, it is refused, or its bytes are decrypted and their hash is looked at.
+// A file is refused, or its bytes are decrypted and their hash is looked at, whatever its event says.
 func FuzzSecretFile(f *testing.F) {
 	content, said := byOthers("the plan")
 	whole, _ := json.Marshal(said)

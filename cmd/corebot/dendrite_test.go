@@ -46,6 +46,7 @@ type dendrite struct {
 	sends   atomic.Int64
 	dropped atomic.Int64
 	edits   map[int][]string     // the texts of edits, chat by chat, as of the last look
+	heard   map[int][]string     // what people have said, in the order of the rooms
 	when    map[string]time.Time // each text was said
 	behind  map[string]bool      // texts that were said right before a kill
 }
@@ -82,7 +83,7 @@ func openDendrite(t *testing.T, chats int) networkPlatform {
 		}
 	}
 	d := &dendrite{
-		t: t, dir: t.TempDir(), addr: freeAddr(t), edits: map[int][]string{},
+		t: t, dir: t.TempDir(), addr: freeAddr(t), edits: map[int][]string{}, heard: map[int][]string{},
 		when: map[string]time.Time{}, behind: map[string]bool{},
 	}
 	t.Cleanup(func() {
@@ -352,7 +353,7 @@ func (d *dendrite) again(token, method, path string, body, into any) {
 // shown reads the whole history of a room, as a person sees it: without edits, whose texts stand in their places, and
 // without what was taken back.
 func (d *dendrite) shown(chat int) (texts []string) {
-	from, edited, edits := "", map[string]string{}, []string(nil)
+	from, edited, edits, heard := "", map[string]string{}, []string(nil), []string(nil)
 	for {
 		var page struct {
 			Chunk []struct {
@@ -376,6 +377,9 @@ func (d *dendrite) shown(chat int) (texts []string) {
 			url.PathEscape(d.rooms[chat]), from), nil, &page)
 		for _, e := range page.Chunk {
 			if e.Type != "m.room.message" || !strings.HasPrefix(e.Sender, "@corebot:") {
+				if e.Type == "m.room.message" {
+					heard = append([]string{e.Content.Body}, heard...)
+				}
 				continue
 			}
 			of, text := e.Content.Relates, e.Content.Body
@@ -394,7 +398,7 @@ func (d *dendrite) shown(chat int) (texts []string) {
 			}
 		}
 		if page.End == "" || len(page.Chunk) == 0 {
-			d.edits[chat] = edits
+			d.edits[chat], d.heard[chat] = edits, heard
 			return texts
 		}
 		from = "&from=" + url.QueryEscape(page.End)
@@ -404,6 +408,8 @@ func (d *dendrite) shown(chat int) (texts []string) {
 // tardiness is how long Dendrite takes at most, on a busy machine, until it shows what somebody has said. An event that
 // it has not shown when it is killed comes half a minute after its start: then its queue gives the event again.
 const tardiness = 3 * time.Second
+
+func (d *dendrite) order(chat int) []string { return d.heard[chat] }
 
 func (d *dendrite) late(text string) bool {
 	d.mu.Lock()

@@ -62,7 +62,10 @@ type forgetful interface{ chatLike(chat int) string }
 
 // tardy is a server that gives what people write right before it is killed only a while after its start, behind what
 // they write later. Nobody can answer such a message in its place.
-type tardy interface{ late(text string) bool }
+type tardy interface {
+	late(text string) bool
+	order(chat int) []string // what people have said, in the order in which the server shows it
+}
 
 // besieged is a bot on a platform, whose program is killed again and again.
 type besieged struct {
@@ -318,7 +321,7 @@ func (b *besieged) judge() {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && b.unseen(); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	copies, wrong := 0, "none"
+	copies, late, wrong := 0, 0, "none"
 	for i, said := range b.said {
 		var want []string
 		for _, text := range said {
@@ -327,6 +330,10 @@ func (b *besieged) judge() {
 		texts := b.platform.shown(i)
 		once := slices.Compact(slices.Clone(texts))
 		copies += len(texts) - len(once)
+		if p, is := b.platform.(tardy); is && !slices.Equal(p.order(i), said) {
+			late++
+			b.t.Logf("chat %d has the messages in another order: %q", i, p.order(i))
+		}
 		if !b.inPlace(once, want) {
 			wrong = "yes"
 			b.t.Errorf("chat %d shows\n%q and not\n%q", i, texts, want)
@@ -362,8 +369,9 @@ messages                %d in %d chats
 lost or out of order    %v
 turns doubled           %v
 forgotten by platform   %d, which the killed program had not stored
+shown late by platform  messages in %d chats, behind what was said later
 sends of unknown end    %d answers of the platform lost, and those of the kills
 replies shown again     %d, each right behind itself
 `, b.t.Name()[strings.LastIndex(b.t.Name(), "/")+1:], networkKills(), networkCuts(), b.count(), len(b.said), wrong,
-		wrong, b.gone, lost, copies))
+		wrong, b.gone, late, lost, copies))
 }

@@ -26,7 +26,8 @@ func init() {
 // secretRooms is Dendrite with encrypted rooms.
 type secretRooms struct {
 	*dendrite
-	keys []*reader
+	keys  []*reader
+	texts map[id.EventID]string // what people have said
 }
 
 // reader is a person with a program that encrypts.
@@ -39,7 +40,7 @@ type reader struct {
 }
 
 func openSealed(t *testing.T, chats int) networkPlatform {
-	s := &secretRooms{dendrite: openDendrite(t, 0).(*dendrite)}
+	s := &secretRooms{dendrite: openDendrite(t, 0).(*dendrite), texts: map[id.EventID]string{}}
 	bot := id.UserID("@corebot:localhost")
 	s.token = s.login("corebot")
 	for chat := range chats {
@@ -136,10 +137,11 @@ func (s *secretRooms) say(chat int, text string) {
 	}
 	s.must(err)
 	for transaction := fmt.Sprint(s.said.Add(1)); ; time.Sleep(50 * time.Millisecond) {
-		_, err := p.client.SendMessageEvent(ctx, p.room, mxevent.EventEncrypted, whole,
+		sent, err := p.client.SendMessageEvent(ctx, p.room, mxevent.EventEncrypted, whole,
 			mautrix.ReqSendEvent{TransactionID: transaction})
 		if err == nil {
 			s.spoke(text)
+			s.texts[sent.EventID] = text
 			return
 		}
 		if !errors.As(err, new(mautrix.HTTPError)) || ctx.Err() != nil { // Dendrite has errors while it begins
@@ -161,12 +163,16 @@ func (p *reader) knows(ctx context.Context) (bool, error) {
 // shown reads the whole history of a room, as the program of the person shows it: without edits, whose texts stand in
 // their places, and without what was taken back.
 func (s *secretRooms) shown(chat int) (texts []string) {
-	p, from, edited, edits := s.keys[chat], "", map[id.EventID]string{}, []string(nil)
+	p, from, edited := s.keys[chat], "", map[id.EventID]string{}
+	var edits, heard []string
 	for {
 		page := p.page(s.t, from)
 		for _, e := range page.Chunk {
 			if e.Sender != p.bot || e.StateKey != nil || e.Type == mxevent.EventRedaction ||
 				e.Unsigned.RedactedBecause != nil {
+				if text, is := s.texts[e.ID]; is {
+					heard = append([]string{text}, heard...)
+				}
 				continue
 			}
 			text := "NOT ENCRYPTED: " + e.ID.String()
@@ -187,7 +193,7 @@ func (s *secretRooms) shown(chat int) (texts []string) {
 			texts = append([]string{text}, texts...)
 		}
 		if page.End == "" || len(page.Chunk) == 0 {
-			s.edits[chat] = edits
+			s.edits[chat], s.heard[chat] = edits, heard
 			return texts
 		}
 		from = page.End

@@ -94,10 +94,15 @@ func (s *Server) Close() {
 
 // Restart has the homeserver forget all transactions and break every connection.
 func (s *Server) Restart() {
-	s.mu.Lock()
-	clear(s.transactions)
-	s.mu.Unlock()
+	s.Forget()
 	s.Cut()
+}
+
+// Forget has the homeserver forget all transactions.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.transactions)
 }
 
 // Refuse refuses the next n sends for their rate.
