@@ -43,6 +43,8 @@ type DoorOptions struct {
 	Files   FileKeeper            // nil: the contents of files are not kept
 	Log     zerolog.Logger        // the zero logger is silent
 	Metrics prometheus.Registerer // nil: none
+
+	FetchPause time.Duration // between two tries of a file; zero: 2 s
 }
 
 // FrontDoor is the one way in: the [Door] of each account leads to it.
@@ -76,6 +78,7 @@ func NewFrontDoor(b Publisher, c Controller, may Admissions, o DoorOptions) (*Fr
 	if len(o.Agents) == 0 {
 		o.Agents = []string{corebot.DefaultAgent}
 	}
+	o.FetchPause = cmp.Or(o.FetchPause, fetchPause)
 	d := &FrontDoor{bus: b, control: c, admissions: may, opts: o}
 	d.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "corebot_door_refused_total",

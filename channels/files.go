@@ -59,7 +59,7 @@ const (
 	fetchTime  = time.Minute      // for one file
 	fetchIdle  = 15 * time.Second // without a byte of it
 	fetchTries = 2                // of one file
-	fetchPause = 2 * time.Second  // between two tries
+	fetchPause = 2 * time.Second  // between two tries, unless [DoorOptions] say otherwise
 	batchTime  = 2 * time.Minute  // for all files of a batch: its messages wait meanwhile
 )
 
@@ -167,7 +167,7 @@ func (d *FrontDoor) fetch(ctx context.Context, m *corebot.Message, p corebot.Par
 	for try := range fetchTries {
 		a.flows()
 		if try > 0 {
-			wait := max(fetchPause, askedWait(err))
+			wait := max(d.opts.FetchPause, askedWait(err))
 			if wait >= time.Until(until) || !pause(ctx, wait) {
 				break
 			}

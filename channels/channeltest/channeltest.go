@@ -168,7 +168,7 @@ func (r *rig) start() {
 	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, channels.Admissions{
 		Chats:    storage.NewChats(r.kit.DB),
 		Accounts: map[channels.Account]channels.AccountRules{r.Account: {Access: access}},
-	}, channels.DoorOptions{Files: r.desk()})
+	}, channels.DoorOptions{Files: r.desk(), FetchPause: 20 * time.Millisecond})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.kit.Bus, r.kit.Ledger, channels.Resend, zerolog.Nop(), nil)
 	r.must(err)

@@ -122,6 +122,7 @@ func TestNoProgramGetsOutOfASandbox(t *testing.T) {
 
 // TestNothingOutlivesItsSandbox: not behind another session, not at the deadline, not when its caller goes.
 func TestNothingOutlivesItsSandbox(t *testing.T) {
+	t.Parallel()
 	r := newSandbox(t, Options{})
 	for _, line := range []string{
 		"setsid sleep 4000 MARK & sleep 0.2",
@@ -166,6 +167,7 @@ func TestTheOutputOfASandboxIsBoundedOrGoesToItsReader(t *testing.T) {
 }
 
 func TestAProgramThatFillsTheDiskIsKilled(t *testing.T) {
+	t.Parallel()
 	r := newSandbox(t, Options{})
 	var full atomic.Bool
 	end := sandbox(t, r, Sandboxed{Full: full.Load}, "sleep 1.5; echo over")
