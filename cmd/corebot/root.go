@@ -66,6 +66,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 		newChannels(s), newDB(s), newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newMemory(s), newDemo(),
 		newBench(), newMan(), newVersion())
 	root.InitDefaultCompletionCmd()
+	completesNoFiles(root)
 	return root
 }
 

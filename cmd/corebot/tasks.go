@@ -75,7 +75,10 @@ its calls: requests go to the chat and to the admins' chat, and expire.`,
 			}
 			key, err := s.chat(cmd, chat)
 			if errors.Is(err, corebot.ErrNotFound) { // of a chat in which nobody has spoken yet
-				key, err = app.UnknownChat(chat)
+				if key, err = app.UnknownChat(chat); errors.Is(err, corebot.ErrNotFound) {
+					err = corebot.WithHint(fmt.Errorf("chat %q: %w", chat, err),
+						"`corebot chats list` shows the keys; another one begins with its channel, such as cli:main")
+				}
 			}
 			if err != nil {
 				return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,7 +73,25 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return &usageError{corebot.WithHint(err, fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0]))}
 	}
+	for _, other := range cmd.Root().Commands() { // such as "corebot waits resume"
+		if other.Name() == args[0] && cmd.HasParent() {
+			return &usageError{corebot.WithHint(err, fmt.Sprintf("did you mean %q?", other.CommandPath()))}
+		}
+	}
 	return usage(cmd, err)
+}
+
+// completesNoFiles has shells offer no names of files where a command takes none. Cobra offers them for every argument.
+func completesNoFiles(cmd *cobra.Command) {
+	takesFiles := slices.ContainsFunc([]string{"DIR", "FILE", "SOURCE"}, func(name string) bool {
+		return strings.Contains(cmd.Use, name)
+	})
+	if cmd.ValidArgsFunction == nil && !takesFiles {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, c := range cmd.Commands() {
+		completesNoFiles(c)
+	}
 }
 
 // flagError says in plain words what is wrong with a flag.

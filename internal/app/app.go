@@ -370,7 +370,7 @@ func (a *App) Run(ctx context.Context) error {
 	if a.events != nil {
 		services = append(services, lifecycle.Service{Name: "events", Run: a.events.Run})
 	}
-	a.log.Info().Str("home", a.config.Home).Msg("corebot runs")
+	a.log.Info().Str("home", a.config.Home).Str("version", Version()).Int("pid", os.Getpid()).Msg("corebot runs")
 	defer context.AfterFunc(ctx, func() { a.stops("it was told to") })()
 	for i, s := range services {
 		services[i].Run = a.endsProgram(s)
