@@ -184,13 +184,23 @@ func (r Rule) Next(after time.Time) (due time.Time, ok bool) {
 
 // nextInterval counts whole intervals from the anchor in both directions. A clock that was ahead when the task was made
 // leaves an anchor to come.
+//
+// A duration is 292 years at most. A clock further off than that, in the past or at this moment, moves the anchor.
 func (r Rule) nextInterval(after time.Time) time.Time {
-	passed := after.Sub(r.anchor)
+	const far = 100 * 366 * 24 * time.Hour
+	anchor, step := r.anchor, far/r.every*r.every
+	for after.Sub(anchor) > far {
+		anchor = anchor.Add(step)
+	}
+	for after.Sub(anchor) < -far {
+		anchor = anchor.Add(-step)
+	}
+	passed := after.Sub(anchor)
 	whole := passed / r.every
 	if passed%r.every < 0 {
 		whole--
 	}
-	return r.anchor.Add((whole + 1) * r.every)
+	return anchor.Add((whole + 1) * r.every)
 }
 
 // longestSkip is more than a zone has ever skipped at once: Samoa lost a whole day when it crossed the date line.

@@ -333,3 +333,24 @@ func FuzzAReminderIsDueLaterOrRefused(f *testing.F) {
 		}
 	})
 }
+
+// A clock can be off by more than the 292 years of a duration, such as that of a machine whose battery is empty.
+func TestAnIntervalIsDueNextHoweverFarTheClockIsFromItsAnchor(t *testing.T) {
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, every := range []time.Duration{time.Minute, 90 * time.Minute, LongestInterval} {
+		r, err := Resume(corebot.Schedule{Kind: corebot.TaskInterval, Spec: every.String()}, made)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, year := range []int{1970, 1, 1733, 2038, 2262, 2317, 2319, 2400, 9999} {
+			now := time.Date(year, 6, 1, 0, 0, 30, 0, time.UTC)
+			due, ok := r.Next(now)
+			if !ok || !due.After(now) || due.Sub(now) > every {
+				t.Errorf("every %v, in the year %d: due at %v", every, year, due)
+			}
+			if last := r.LastDue(made, now); year > 2026 && (last.After(now) || now.Sub(last) > every) {
+				t.Errorf("every %v, in the year %d: last due at %v", every, year, last)
+			}
+		}
+	}
+}
