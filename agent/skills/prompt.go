@@ -130,11 +130,37 @@ func (s *Store) Here(k corebot.Key, choices corebot.SkillChoices, message string
 	if len(stores) == 0 {
 		return ""
 	}
+	var seen [scopes]*prompted
+	plain := len(choices) == 0 // the same is said whatever the message is
+	for i, store := range stores {
+		seen[i] = store.glance()
+		plain = plain && !seen[i].waiting
+	}
+	if last := stores[0].told.Load(); plain && last != nil && last.seen == seen {
+		return last.text
+	}
+	text := s.here(stores, seen, choices, strings.ToLower(message))
+	if plain {
+		stores[0].told.Store(&told{seen, text})
+	}
+	return text
+}
+
+// scopes is how many stores a chat has skills of at most: its own, those of its account and those of its agent.
+const scopes = 3
+
+// told is what a turn was told. Hundreds of skills would otherwise be joined anew in each turn.
+type told struct {
+	seen [scopes]*prompted
+	text string
+}
+
+// here puts together what [Store.Here] says. The message is in small letters.
+func (s *Store) here(stores []*Store, seen [scopes]*prompted, choices corebot.SkillChoices, message string) string {
 	var here, off []Skill
-	message = strings.ToLower(message)
 	told := map[string]bool{}
-	for _, store := range stores {
-		for _, skill := range store.glance().found.Skills { // without any, the prompt says why
+	for i, store := range stores {
+		for _, skill := range seen[i].found.Skills { // without any, the prompt says why
 			if told[skill.Name] {
 				continue // a narrower one has the name
 			}

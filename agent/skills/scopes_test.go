@@ -2,6 +2,7 @@ package skills_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,5 +138,49 @@ func TestTheNarrowestSkillOfANameCounts(t *testing.T) {
 	b.scoped(elsewhere, "tea", "description: new")
 	if told := b.store.Here(elsewhere, nil, ""); !strings.Contains(told, "- tea: new") {
 		t.Errorf("the other is told %q", told)
+	}
+}
+
+// What a turn was told is kept for the next one. A store that kept nothing tells the same, in any order of changes,
+// messages and switches.
+func TestWhatIsKeptOfATurnIsWhatANewStoreTells(t *testing.T) {
+	b, chance := newBench(t), rand.New(rand.NewPCG(22, 1))
+	chat := corebot.Key{Agent: "main", Channel: "test", Account: "work", Chat: "c"}
+	other := chat
+	other.Chat = "d"
+	places := []corebot.Key{chat, other, chat.InChannel()}
+	triggers := [][]string{{}, {}, {"trigger: keyword", "keywords: [rain]"}, {"trigger: manual"}}
+	name := func() string { return fmt.Sprint("s", chance.IntN(3)) }
+	said, empty := map[string]bool{}, 0
+	for i := range 400 {
+		lines := append([]string{fmt.Sprint("description: It is of turn ", i)}, triggers[chance.IntN(len(triggers))]...)
+		place := places[chance.IntN(len(places))]
+		switch chance.IntN(8) {
+		case 0:
+			b.scoped(place, name(), lines...)
+		case 1:
+			b.skill(t, name(), fmt.Sprint("It is of turn ", i), lines[1:]...)
+		case 2:
+			must(t, os.RemoveAll(filepath.Join(b.dir, filepath.FromSlash(skills.DirOf(place)), name())))
+			b.store.Renew()
+		}
+		var choices corebot.SkillChoices
+		if chance.IntN(3) == 0 {
+			choices = corebot.SkillChoices{name(): chance.IntN(2) == 0}
+		}
+		k, message := places[chance.IntN(2)], []string{"sun", "rain"}[chance.IntN(2)]
+		b.store.Prompt()
+		got := b.store.Here(k, choices, message)
+		fresh := newBenchIn(t, b.dir).store
+		fresh.Prompt()
+		if want := fresh.Here(k, choices, message); got != want {
+			t.Fatalf("%d: %s is told %q, and a new store tells %q", i, k, got, want)
+		}
+		if said[got] = true; got == "" {
+			empty++
+		}
+	}
+	if len(said) < 20 || empty > 200 {
+		t.Errorf("%d different things were said, and %d times nothing", len(said), empty)
 	}
 }

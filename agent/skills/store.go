@@ -34,6 +34,7 @@ type Store struct {
 
 	listed   atomic.Uint64        // which listing of the directories was cleared up after
 	prompted atomic.Pointer[held] // nil: no turn has asked yet
+	told     atomic.Pointer[told] // in a turn whose narrowest skills these are; nil: nothing that holds for others
 	renewals *atomic.Uint64       // of the skills of all scopes
 	watching watching
 

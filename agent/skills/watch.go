@@ -9,7 +9,8 @@ import (
 const (
 	// fewWatched is the number of skills below which a look at each of them costs less than a watch is worth.
 	fewWatched = 32
-	// lookedAt is how many watched skills a look takes all the same. The next look takes the next ones.
+	// lookedAt is how many watched skills of an agent a look takes all the same. The next look takes the next ones. It
+	// takes half as many of the skills of a chat or of an account, because a turn looks at all three.
 	lookedAt = 32
 )
 
@@ -59,8 +60,12 @@ func (s *Store) quiet(last *held) bool {
 		return false
 	}
 	pages := last.pages
-	from := int(s.watching.next.Add(lookedAt) % uint64(max(len(pages), 1)))
-	for i := range min(lookedAt, len(pages)) {
+	part := lookedAt
+	if s.dir != Dir {
+		part /= 2
+	}
+	from := int(s.watching.next.Add(uint64(part)) % uint64(max(len(pages), 1)))
+	for i := range min(part, len(pages)) {
 		if !s.root.Still(pages[(from+i)%len(pages)]) {
 			return false
 		}
