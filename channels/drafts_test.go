@@ -117,6 +117,7 @@ type streaming struct {
 	*editor
 	hub    *live.Hub
 	drafts *storage.Drafts
+	runs   func(context.Context) error // the channels, which most tests do without
 	stop   func()
 }
 
@@ -136,6 +137,7 @@ func streamBy(t *testing.T, dir string, p *editor, by channels.Channel) *streami
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.runs = supervisor.Receive
 	ctx, cancel := context.WithCancel(context.Background())
 	s.asked(t, "m1")
 	ended := make(chan error, 3)

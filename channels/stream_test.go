@@ -62,6 +62,25 @@ func TestAnAnswerThatGrowsShowsNoTypingAndOneThatStandsStillDoes(t *testing.T) {
 	})
 }
 
+// The draft is gone behind a notice, so nothing else says that Corebot is at work.
+func TestTypingIsShownAgainSoonBehindANotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &typingEditor{editor: &editor{platform: &platform{}, every: time.Second}, began: time.Now()}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		for range 10 {
+			s.grow("x")
+		}
+		s.say(t, corebot.KindNotice, "n1", "m1", "May it?")
+		said := time.Since(p.began)
+		pass(10 * time.Second)
+		if n := p.typed(said, said+8*time.Second); n == 0 {
+			t.Errorf("typing was shown after %v, and the notice came after %v", p.at, said)
+		}
+		s.stop()
+	})
+}
+
 func TestEditsThatWouldUseUpTheLimitsOfAPlatformAreRefused(t *testing.T) {
 	const least, api = 2 * time.Second, "https://api.example.org/v1"
 	for every, refused := range map[time.Duration]bool{

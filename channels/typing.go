@@ -23,6 +23,8 @@ const (
 	typingCall = 5 * time.Second
 	// An answer that grows is sign enough. One that stands still for so long, as behind a call of a tool, is not.
 	typingBeside = 30 * time.Second
+	// Behind a notice the draft is gone, and typing is shown again so soon.
+	typingLook = 5 * time.Second
 )
 
 // Turns tells of the turns that begin and end.
@@ -93,7 +95,7 @@ func (s *Supervisor) show(ctx context.Context, w *watched, k corebot.Key) {
 			return
 		}
 		if wait := s.outbox.drafts.grows(k, time.Now()); wait > 0 {
-			timer.Reset(wait)
+			timer.Reset(min(wait, typingLook))
 			continue
 		}
 		call, done := context.WithTimeout(ctx, typingCall)
