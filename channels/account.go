@@ -3,6 +3,7 @@ package channels
 import (
 	"cmp"
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +76,12 @@ type watched struct {
 	toldAt time.Time
 }
 
+// Naming has a text that names settings, such as an error or a hint, name those of this account. A channel does not
+// know there which of several accounts it serves.
+func (a Account) Naming(text string) string {
+	return strings.ReplaceAll(text, a.Kind+".ACCOUNT.", a.Kind+"."+a.Name+".")
+}
+
 func watch(e Entry) *watched {
 	note := ""
 	if c, notes := e.Channel.(Noting); notes {
@@ -98,7 +105,7 @@ func (w *watched) turns(s State, err error) {
 	w.now.State, w.now.Since = s, time.Now()
 	w.heard = w.now.Since
 	if err != nil {
-		w.now.LastError, w.failing = clip(err.Error(), reportedError), true
+		w.now.LastError, w.failing = clip(w.Naming(err.Error()), reportedError), true
 	}
 }
 
@@ -115,7 +122,7 @@ func (w *watched) noted(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		w.now.LastError = clip(err.Error(), reportedError)
+		w.now.LastError = clip(w.Naming(err.Error()), reportedError)
 		return
 	}
 	w.now.LastEvent = time.Now()

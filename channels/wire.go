@@ -316,7 +316,9 @@ func (w *Wire) broken(what string, err error, written bool) error {
 		return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: corebot.WithHint(err,
 			"look at the network, and at "+w.Setting)}
 	}
-	return &corebot.Failure{Err: fmt.Errorf("%s did not answer %s; %w: %w", w.Platform, what, ErrMayBeShown, err)}
+	return &corebot.Failure{Err: corebot.WithHint(
+		fmt.Errorf("%s did not answer %s; %w: %w", w.Platform, what, ErrMayBeShown, err),
+		"look at the network, and at what stands between; "+w.Setting+" says where it is")}
 }
 
 // Hidden is an error without the address of the request and without the secret.

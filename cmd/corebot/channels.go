@@ -126,14 +126,21 @@ func newChannelsList(s *shell) *cobra.Command {
 				return err
 			}
 			t := &teller{w: cmd.OutOrStdout()}
+			failed := ""
 			for _, c := range all {
+				if c.State == string(channels.Failed) {
+					failed = c.Name()
+				}
 				if asJSON {
 					if err := printJSON(cmd, c); err != nil {
 						return err
 					}
 					continue
 				}
-				event := "-"
+				event, since := "-", "-"
+				if !c.Since.IsZero() {
+					since = c.Since.Format(time.DateTime)
+				}
 				if !c.LastEvent.IsZero() {
 					event = c.LastEvent.Format(time.DateTime)
 				}
@@ -141,9 +148,11 @@ func newChannelsList(s *shell) *cobra.Command {
 				if c.Note != "" {
 					note = "  (" + oneLine(c.Note, 100) + ")"
 				}
-				t.line("%-16s %-9s since %s  last event %-19s  %d to send  %s%s", c.Name(), c.State,
-					c.Since.Format(time.DateTime),
-					event, c.Backlog, cmp.Or(oneLine(c.LastError, 80), "-"), note)
+				t.line("%-16s %-9s since %-19s  last event %-19s  %d to send  %s%s", c.Name(), c.State,
+					since, event, c.Backlog, cmp.Or(oneLine(c.LastError, 160), "-"), note)
+			}
+			if failed != "" && !asJSON {
+				t.line("`corebot channels check %s` says what mends an account that has failed", failed)
 			}
 			return t.err
 		},

@@ -349,7 +349,15 @@ func (r running) Channels(ctx context.Context) ([]operate.ChannelAccount, error)
 			Kind: s.Kind, Account: s.Name, State: string(s.State), Since: s.Since, LastEvent: s.LastEvent,
 			LastError: s.LastError, Note: s.Note, Backlog: waiting[[2]string{s.Kind, s.Name}],
 		})
+		delete(waiting, [2]string{s.Kind, s.Name})
 	}
+	for account, n := range waiting {
+		all = append(all, operate.ChannelAccount{
+			Kind: account[0], Account: account[1], State: operate.AccountLeft, Backlog: n,
+			Note: "not in the settings: its messages wait until it is there again, or their chats are deleted",
+		})
+	}
+	slices.SortFunc(all, func(a, b operate.ChannelAccount) int { return cmp.Compare(a.Name(), b.Name()) })
 	return all, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -358,7 +359,10 @@ func (a *App) accountLines(ctx context.Context) (lines []string) {
 		return []string{"The accounts of channels cannot be read at the moment."}
 	}
 	for _, s := range all {
-		line := fmt.Sprintf("%s: %s for %s", s.Name(), s.State, time.Since(s.Since).Round(time.Second))
+		line := fmt.Sprintf("%s: %s", s.Name(), s.State)
+		if !s.Since.IsZero() {
+			line += " for " + time.Since(s.Since).Round(time.Second).String()
+		}
 		if !s.LastEvent.IsZero() {
 			line += fmt.Sprintf(", last event %s ago", time.Since(s.LastEvent).Round(time.Second))
 		}
@@ -382,6 +386,9 @@ type Checked struct {
 // checkTime bounds the check of one account.
 const checkTime = 20 * time.Second
 
+// checksAtOnce is how many accounts are checked at once.
+const checksAtOnce = 8
+
 // CheckAccounts tries the settings of accounts as the next start would use them, beside a Corebot that runs. It makes
 // each channel and has the channel connect once. which chooses the accounts; nil is all. The accounts that are always
 // there connect to nothing.
@@ -389,21 +396,25 @@ func CheckAccounts(ctx context.Context, c config.Config, which func(channels.Acc
 	others ...channels.Network,
 ) (all []Checked) {
 	a := &App{config: c, networks: append(Networks(), others...), log: zerolog.Nop()}
-	for _, x := range a.accounts() {
-		if which != nil && !which(x.Account) {
+	meant := slices.DeleteFunc(a.accounts(), func(x account) bool { return which != nil && !which(x.Account) })
+	all = make([]Checked, len(meant))
+	var checking sync.WaitGroup // one that does not answer holds up no other
+	places := make(chan struct{}, checksAtOnce)
+	for i, x := range meant {
+		all[i] = Checked{Account: x.Account, OK: true, Says: "nothing to connect to"}
+		if !x.kind.Network {
 			continue
 		}
-		result := Checked{Account: x.Account, OK: true, Says: "nothing to connect to"}
-		if x.kind.Network {
+		checking.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
 			says, err := a.check(ctx, x)
-			if result.Says = says; err != nil {
-				// A channel does not know in its hints which of several accounts it serves.
-				hint := strings.ReplaceAll(corebot.HintOf(err), x.Kind+".ACCOUNT.", x.Kind+"."+x.Name+".")
-				result.OK, result.Error, result.Advice = false, err.Error(), hint
+			if all[i].Says = says; err != nil {
+				all[i].OK, all[i].Error, all[i].Advice = false, x.Naming(err.Error()), x.Naming(corebot.HintOf(err))
 			}
-		}
-		all = append(all, result)
+		})
 	}
+	checking.Wait()
 	return all
 }
 

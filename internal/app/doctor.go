@@ -68,6 +68,7 @@ func Diagnose(ctx context.Context, home string) []Finding {
 	findings = append(findings, checkMCPFiles(ctx, c)...)
 	findings = append(findings, checkNetworks(c)...)
 	findings = append(findings, checkDrafts(ctx, home, c)...)
+	findings = append(findings, checkConnections(ctx, home)...)
 	for _, p := range places(c) {
 		findings = append(findings, checkPages(p)...)
 	}
@@ -156,6 +157,40 @@ func checkDaemon(ctx context.Context, home string) Finding {
 		return ok("a Corebot runs on this home")
 	}
 	return ok("no Corebot runs on this home now")
+}
+
+// checkConnections looks at the accounts of a running Corebot.
+func checkConnections(ctx context.Context, home string) (findings []Finding) {
+	daemon, running, err := control.Dial(ctx, DataDir(home))
+	if err != nil || !running {
+		return nil // another finding says so
+	}
+	for after := ""; ; {
+		page, err := operate.ListChannels.Call(ctx, daemon, operate.Part{After: after})
+		if err != nil {
+			return append(findings, fail("the accounts of the running Corebot", err))
+		}
+		for _, c := range page.Rows {
+			switch channels.State(c.State) {
+			case channels.Failed:
+				findings = append(findings, warn("`corebot channels check "+c.Name()+"` says what mends it",
+					"%s fails: %s", c.Name(), c.LastError))
+			case operate.AccountLeft:
+				findings = append(findings, warn(
+					"put the account back into the settings, or delete its chats with `corebot chats delete`",
+					"%s is not in the settings any more, and %d messages for it wait", c.Name(), c.Backlog))
+			case channels.Ended:
+				if c.LastError == "" {
+					continue // it was done
+				}
+				findings = append(findings, warn("correct its settings and start Corebot again", "%s has ended: %s",
+					c.Name(), c.LastError))
+			}
+		}
+		if after = page.Next; after == "" {
+			return findings
+		}
+	}
 }
 
 func checkDatabase(ctx context.Context, home string) Finding {

@@ -14,6 +14,9 @@ import (
 	"github.com/corebot/corebot/storage"
 )
 
+// CheckConnections is what the doctor says of the accounts of a running Corebot.
+var CheckConnections = checkConnections
+
 func TestTheDoctorWarnsOfANetworkOnWhichNobodyMayTalk(t *testing.T) {
 	for access, want := range map[string]string{"allowlist": "warn", "pairing": "ok"} {
 		home := t.TempDir()

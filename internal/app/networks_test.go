@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +13,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/channels/channeltest/line"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/storage"
 )
 
 // lineServer is a platform whose bot has the token "secret".
@@ -159,5 +162,40 @@ channels:
 	shown(3)
 	if got := server.Shown("bob"); len(got) != 1 {
 		t.Errorf("bob, who was not let in, is shown %q", got)
+	}
+}
+
+// TestAnAccountThatHasLeftIsNamedWhileMessagesForItWait has a reply for an account that is not in the settings.
+func TestAnAccountThatHasLeftIsNamedWhileMessagesForItWait(t *testing.T) {
+	c := lineHome(t, t.TempDir(), "llm: {offline: true}\nobservability: {enabled: false}\n")
+	a := serveLines(t, c)
+	q, err := bus.New(storage.NewQueue(a.Store), bus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = q.Publish(t.Context(), corebot.Message{
+		ID: "r1", Direction: corebot.Outbound, Kind: corebot.KindReply, Parts: corebot.TextPart("who sends it?"),
+		Key: corebot.Key{Agent: "main", Channel: "telegram", Account: "main", Chat: "1001"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = app.Change(t.Context(), c.Home, func(c control.Caller) error {
+		page, err := operate.ListChannels.Call(t.Context(), c, operate.Part{})
+		here := func(r operate.ChannelAccount) bool { return r.State != operate.AccountLeft }
+		left := slices.DeleteFunc(page.Rows, here)
+		if len(left) != 1 || left[0].Name() != "telegram:main" || left[0].Backlog != 1 || !left[0].Since.IsZero() {
+			t.Errorf("of the accounts these have left: %+v", left)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	warned := slices.ContainsFunc(app.CheckConnections(t.Context(), c.Home), func(f app.Finding) bool {
+		return f.Level == "warn" && strings.Contains(f.What, "telegram:main is not in the settings any more, and 1 ")
+	})
+	if !warned {
+		t.Error("the doctor does not warn")
 	}
 }

@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,6 +176,40 @@ func TestTheHintOfACheckNamesItsAccount(t *testing.T) {
 	s.Revoke()
 	for _, checked := range app.CheckAccounts(t.Context(), c, nil) {
 		if checked.Kind == "telegram" && !strings.Contains(checked.Advice, "channels.telegram.main.token") {
+			t.Errorf("checked: %+v", checked)
+		}
+	}
+}
+
+// TestAccountsAreCheckedAtOnce has a platform answer nobody before three have asked.
+func TestAccountsAreCheckedAtOnce(t *testing.T) {
+	asked, all := make(chan struct{}, 3), make(chan struct{})
+	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked <- struct{}{}; len(asked) == cap(asked) {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-r.Context().Done():
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"ok":false,"error_code":401,"description":"Unauthorized"}`))
+	}))
+	defer platform.Close()
+	home := t.TempDir()
+	text := "llm: {offline: true}\nchannels:\n  telegram:\n"
+	for _, name := range []string{"a", "b", "c"} {
+		text += fmt.Sprintf("    %s: {token: %q, api_url: %q}\n", name, telegramtest.Token, platform.URL)
+	}
+	if err := os.WriteFile(filepath.Join(home, "corebot.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := app.LoadConfig(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, checked := range app.CheckAccounts(t.Context(), c, nil) {
+		if checked.Kind == "telegram" && !strings.Contains(checked.Error, "Unauthorized") {
 			t.Errorf("checked: %+v", checked)
 		}
 	}

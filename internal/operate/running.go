@@ -86,13 +86,16 @@ type (
 		Kind      string    `json:"kind"`
 		Account   string    `json:"account"` // empty where a kind has one account without a name
 		State     string    `json:"state"`
-		Since     time.Time `json:"since"`
+		Since     time.Time `json:"since,omitzero"`
 		LastEvent time.Time `json:"lastEvent,omitzero"` // a message was accepted, or one was sent
 		LastError string    `json:"lastError,omitempty"`
 		Note      string    `json:"note,omitempty"` // what the account can do, or cannot
 		Backlog   int64     `json:"backlog"`        // messages that wait to be sent
 	}
 )
+
+// AccountLeft is the state of an account that is not in the settings any more, and for which messages wait.
+const AccountLeft = "left"
 
 // Name is KIND, or KIND:ACCOUNT.
 func (c ChannelAccount) Name() string { return AccountName{c.Kind, c.Account}.String() }
