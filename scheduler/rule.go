@@ -134,7 +134,7 @@ func interval(spec string) (time.Duration, error) {
 			"write it as 90m or 1h30m; a day is 24h")
 	case every < ShortestInterval || every > LongestInterval:
 		return 0, corebot.WithHint(fmt.Errorf("%w: an interval of %s", ErrSchedule, spec),
-			fmt.Sprintf("write %v at least and %v at most", ShortestInterval, LongestInterval))
+			fmt.Sprintf("write 1m at least and %.0fh at most", LongestInterval.Hours()))
 	}
 	return every, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -154,12 +155,23 @@ func (c *prepared) inspect(dir string, p past) (version int64, err error) {
 	return version, checkIdentity(dir, p, has)
 }
 
+// adviceToCheck begins the hint about a damaged database.
+const adviceToCheck = "nothing was changed. `corebot db check` says what is wrong; "
+
+// ForCheck is an error of [OpenReader] for the command that its hint would recommend.
+func ForCheck(err error) error {
+	if rest, damaged := strings.CutPrefix(corebot.HintOf(err), adviceToCheck); damaged {
+		return corebot.WithHint(err, "too much is damaged to look at each table; nothing was changed; "+rest)
+	}
+	return err
+}
+
 // damagedHint adds the newest backup to an error that has only general advice.
 func damagedHint(err error, dir string) error {
 	if corebot.HintOf(err) != repairHint {
 		return err
 	}
-	return corebot.WithHint(err, "nothing was changed. `corebot db check` says what is wrong; "+wayBack(dir))
+	return corebot.WithHint(err, adviceToCheck+wayBack(dir))
 }
 
 // checkIdentity refuses a database other than the one that the home remembers.

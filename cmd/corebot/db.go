@@ -55,7 +55,7 @@ func (s *shell) problems(ctx context.Context) (found []string, err error) {
 	}
 	db, err := storage.OpenReader(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, storage.ForCheck(err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if found, err = db.Problems(ctx); err != nil || len(found) > 0 {
