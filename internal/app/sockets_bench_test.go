@@ -39,8 +39,8 @@ func TestCrowdOfSockets(t *testing.T) {
 	var all []syscall.RawConn
 	for i := range sockets {
 		chat := "main"
-		if words[3] == "own" {
-			chat = fmt.Sprintf("chat%d", i)
+		if words[3] != "same" {
+			chat = fmt.Sprintf("%s%d", words[3], i)
 		}
 		conn := a.dial()
 		tell(t, conn, map[string]any{"type": "subscribe", "agentId": "main", "sessionKey": chat})
@@ -130,13 +130,14 @@ func turns(b *testing.B, a api, n int, every time.Duration, chat func(int) strin
 	return m
 }
 
-// BenchmarkTurnsThatSocketsFollow is the time of a turn while 500 sockets follow its chat, or each a chat of its own.
+// BenchmarkTurnsThatSocketsFollow is the time of a turn while 500 sockets follow its chat, or each a chat of its own,
+// or each another chat, in which nobody talks.
 // Turns come one behind another, or ten a second. Each benchmark measures pairs in one process: turns that nobody
 // follows, and turns with the sockets. It reports medians of the pairs, and of their ratios: p50 and p90 of the time
 // until the answer, and what a turn costs Corebot. The clients are another process.
 func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
 	const pairs, sockets = 7, 500
-	for _, chats := range []string{"same", "own"} {
+	for _, chats := range []string{"same", "own", "other"} {
 		for _, every := range []time.Duration{0, time.Second / 10} {
 			b.Run(fmt.Sprintf("chats=%s/every=%v", chats, every), func(b *testing.B) {
 				app := newSender(b, daemon(b, b.TempDir()), "app", "*")
@@ -144,7 +145,7 @@ func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
 					if chats == "same" {
 						return "main"
 					}
-					return fmt.Sprintf("chat%d", i%sockets)
+					return fmt.Sprintf("own%d", i%sockets)
 				}
 				turns(b, app, 2*sockets, 0, chat) // all chats are there
 				var alone, followed [pairs]turnCost
@@ -181,6 +182,41 @@ func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkTurnsThatAreTold compares the turns of 500 chats that a socket each follows with those of 500 chats that
+// nobody follows, while all sockets are open. Short rounds of both come by turns, so both meet the same machine. What
+// differs is the telling alone. What open sockets cost turns of other chats is in [BenchmarkTurnsThatSocketsFollow].
+func BenchmarkTurnsThatAreTold(b *testing.B) {
+	const rounds, n, sockets = 21, 60, 500
+	app := newSender(b, daemon(b, b.TempDir()), "app", "*")
+	next := 0
+	in := func(kind string) func(int) string {
+		return func(int) string { next++; return fmt.Sprintf("%s%d", kind, next/2%sockets) }
+	}
+	for _, kind := range []string{"own", "quiet"} {
+		turns(b, app, sockets, 0, func(i int) string { return fmt.Sprintf("%s%d", kind, i) }) // all chats are there
+	}
+	defer crowd(b, app, sockets, "own")()
+	var quiet, told [rounds]turnCost
+	for b.Loop() {
+		for i := range rounds {
+			// Each pair begins with the other kind.
+			for _, follow := range [2]bool{i%2 == 0, i%2 == 1} {
+				if time.Sleep(50 * time.Millisecond); follow { // what was to be told is told
+					told[i] = turns(b, app, n, 0, in("own"))
+				} else {
+					quiet[i] = turns(b, app, n, 0, in("quiet"))
+				}
+			}
+		}
+	}
+	for name, of := range map[string]func(turnCost) float64{
+		"p50": func(m turnCost) float64 { return m.p50 }, "cpu": func(m turnCost) float64 { return m.cpu },
+		"turns/s": func(m turnCost) float64 { return m.rate },
+	} {
+		b.ReportMetric(medianRatio(told[:], quiet[:], of), name+"-ratio")
 	}
 }
 

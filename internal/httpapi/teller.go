@@ -12,29 +12,27 @@ import (
 	"github.com/corebot/corebot/internal/live"
 )
 
-// The pace of the teller. An event waits for paceOf of the sockets that it is told to, at most slowestPace. Events
-// that come meanwhile are told with it. After a round the teller rests for restOf times as long as the round took, at
-// most longestRest. So telling takes at most a tenth of one processor, and a turn seldom meets it.
+// The pace of the teller. An event waits for quickestPace, and for paceOf of the sockets that it is told to, at most
+// slowestPace. Events that come meanwhile are told with it: a short turn costs a socket one call of the kernel.
+// After a round the teller rests for restOf times as long as the round took, at most longestRest. So telling takes at
+// most a tenth of one processor, and a turn seldom meets it.
 //
 // A chat with many sockets rests longer, and holds up no other chat meanwhile: crowdRest times as long as its round
-// took, at most longestCrowdRest. So telling takes at most a hundredth of one processor for such a chat. A few sockets
-// are told at once.
+// took, at most longestCrowdRest. So telling takes at most a hundredth of one processor for such a chat.
 const (
 	paceOf           = 100 * time.Microsecond
 	slowestPace      = 50 * time.Millisecond
+	quickestPace     = 20 * time.Millisecond
 	restOf           = 9
 	longestRest      = 250 * time.Millisecond
 	crowdRest        = 99
 	longestCrowdRest = time.Second
-	few              = 10 // sockets that nothing waits for
+	few              = 10 // sockets of a chat that does not rest
 	givesWay         = 16 // after so many sockets the teller lets other work go first
 )
 
 func pace(sockets int) time.Duration {
-	if sockets < few {
-		return 0
-	}
-	return min(time.Duration(sockets)*paceOf, slowestPace)
+	return min(max(time.Duration(sockets)*paceOf, quickestPace), slowestPace)
 }
 
 // feed is a chat that sockets follow.

@@ -64,6 +64,9 @@ func (r *ring) add(e Event) bool {
 		r.events[0] = Numbered{}
 		r.events = r.events[1:]
 	}
+	if e.Kind == TurnStarted { // followers are shown what comes behind it
+		return true
+	}
 	for _, wake := range r.wakes {
 		wake()
 	}
@@ -97,9 +100,9 @@ type Follower struct {
 	seq  int64 // the last that it has read
 }
 
-// Follow reads a conversation behind a number, or with zero from now on. wake is called when there is more to read. The
-// turn waits for it, so it must not block, nor use the follower. Without wake nothing is called. gap says that events
-// behind the number are lost, or may be.
+// Follow reads a conversation behind a number, or with zero from now on. wake is called when there is more to read than
+// the begin of a turn. The turn waits for it, so it must not block, nor use the follower. Without wake nothing is
+// called. gap says that events behind the number are lost, or may be.
 func (h *Hub) Follow(k corebot.Key, after int64, wake func()) (f *Follower, gap bool) {
 	h.mu.Lock()
 	r := h.rings[k]

@@ -142,3 +142,19 @@ func TestPiecesOfATextAreAddedWithoutACopyOfTheWhole(t *testing.T) {
 		t.Errorf("there are %d events", len(events))
 	}
 }
+
+// The begin of a turn wakes no follower: there is nothing to tell yet. The follower has it with the next event.
+func TestTheBeginOfATurnWakesNobody(t *testing.T) {
+	var hub Hub
+	k, woken := corebot.Key{Agent: "main", Chat: "c"}, 0
+	f, _ := hub.Follow(k, 0, func() { woken++ })
+	defer f.Stop()
+	hub.Publish(Event{Kind: TurnStarted, Key: k, MessageID: "m"})
+	if woken != 0 {
+		t.Errorf("the begin wakes %d", woken)
+	}
+	hub.Publish(Event{Kind: Text, Key: k, MessageID: "m", Text: "hello"})
+	if events, gap := f.Next(); woken != 1 || len(events) != 2 || gap {
+		t.Errorf("woken %d times, %d events, gap %v", woken, len(events), gap)
+	}
+}

@@ -81,8 +81,15 @@
   document.addEventListener("htmx:afterSwap", () => { chosen = null; });
 
   // A form is sent once, however often somebody presses. The browser brings the page back as it was.
+  // What takes longer shows that it goes on.
+  let work = null;
+  const rest = () => { clearTimeout(work); document.body.removeAttribute("aria-busy"); };
+  addEventListener("pageshow", rest);
   document.addEventListener("submit", (e) => {
-    if (e.defaultPrevented || e.target.method !== "post") return;
+    if (e.defaultPrevented || e.target.method === "dialog") return;
+    clearTimeout(work);
+    work = setTimeout(() => document.body.setAttribute("aria-busy", "true"), 300);
+    if (e.target.method !== "post") return;
     const by = e.submitter;
     setTimeout(() => { if (by) by.disabled = true; }, 0);
     setTimeout(() => { if (by) by.disabled = false; }, 5000);
