@@ -307,3 +307,44 @@ func TestALinkHandsOnNeitherWordsOfALinkNorRights(t *testing.T) {
 		}
 	})
 }
+
+// Two people link their chats both ways. No word comes back to the chat where it was said, and "/unlink" in one of them
+// ends both links.
+func TestLinksBothWaysBringNoWordBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLinking(t)
+		l.says("ann", "a", "the wombat of ann")
+		l.says("bob", "b", "hello")
+		l.want("bob", "b", "/link "+l.offer("ann", "a"), "Asked.")
+		l.want("ann", "a", "/link yes", "goes on in main:test::b")
+		l.says("bob", "b", "the quokka of bob")
+		l.want("ann", "a", "/link "+l.offer("bob", "b"), "Asked.")
+		l.want("bob", "b", "/link yes", "goes on in main:test::a, with 2 entries")
+		if got := l.Transcript("a"); !slices.Equal(got, []string{"user: the quokka of bob", "assistant: hm"}) {
+			t.Errorf("a has %q", got)
+		}
+		l.want("ann", "a", "/unlink", "4 entries")
+		for who, word := range map[string]string{"ann": "quokka", "bob": "wombat"} {
+			l.says(who, map[string]string{"ann": "a", "bob": "b"}[who], "what now?")
+			if got := l.shown(); strings.Contains(got, word) {
+				t.Errorf("%s is shown %q", who, got)
+			}
+		}
+	})
+}
+
+// Whoever offered a conversation takes the offer back, also when somebody has asked already.
+func TestAnOfferThatWasTakenBackLinksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLinking(t)
+		l.says("ann", "a", "the wombat of ann")
+		l.says("bob", "b", "hello")
+		l.want("bob", "b", "/link "+l.offer("ann", "a"), "Asked.")
+		l.want("ann", "a", "/unlink", "Unlinked.")
+		l.want("ann", "a", "/link yes", "not found")
+		l.says("bob", "b", "what now?")
+		if got := l.shown(); strings.Contains(got, "wombat") {
+			t.Errorf("b is shown %q", got)
+		}
+	})
+}
