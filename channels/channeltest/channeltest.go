@@ -20,7 +20,8 @@
 //   - A send ends soon after its context, and a run after its own.
 //   - A connection that breaks is made anew, and loses nothing.
 //
-// [Misfortunes] is a further suite: hours without the platform, or without rights there.
+// [Misfortunes] is a further suite: hours without the platform, or without rights there. [Picture] holds the docs
+// against what a platform shows.
 //
 // A guarantee about something that a platform cannot do is skipped: see [Subject].
 package channeltest
@@ -41,6 +42,7 @@ import (
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest/platform"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/policy"
 	"github.com/corebot/corebot/storage"
 )
@@ -150,7 +152,8 @@ type rig struct {
 	supervisor *channels.Supervisor
 	stop       func()
 
-	model *apptest.Model // answers what comes in; nil: nothing does
+	model *apptest.Model         // answers what comes in; nil: nothing does
+	alter func(*apptest.Options) // makes it one in which people approve calls and see it type; nil: they do not
 }
 
 // start runs the channel as a new process does.
@@ -162,12 +165,21 @@ func (r *rig) start() {
 	if r.model != nil {
 		o.Bus, o.Model = bus.Options{}, r.model // as a Corebot has them
 	}
+	parts := []func(context.Context) error{
+		func(ctx context.Context) error { return r.supervisor.Receive(ctx) },
+		func(ctx context.Context) error { return r.supervisor.Send(ctx) },
+	}
+	if r.alter != nil {
+		o.Router.Live = new(live.Hub)
+		r.alter(&o)
+		parts = append(parts, func(ctx context.Context) error { return r.supervisor.Type(ctx, o.Router.Live) })
+	}
 	r.kit = apptest.New(r.t, o)
 	access, err := policy.NewAccess(policy.AccessOpen, corebot.Allowlist{})
 	r.must(err)
 	front, err := channels.NewFrontDoor(r.kit.Bus, r.kit.Router, channels.Admissions{
 		Chats:    storage.NewChats(r.kit.DB),
-		Accounts: map[channels.Account]channels.AccountRules{r.Account: {Access: access}},
+		Accounts: map[channels.Account]channels.AccountRules{r.Account: {Access: access, People: r.alter != nil}},
 	}, channels.DoorOptions{Files: r.desk(), FetchPause: 20 * time.Millisecond})
 	r.must(err)
 	outbox, err := channels.NewOutbox(r.kit.Bus, r.kit.Ledger, channels.Resend, zerolog.Nop(), nil)
@@ -180,9 +192,10 @@ func (r *rig) start() {
 		r.kit.Start()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- r.supervisor.Receive(ctx) }()
-	go func() { ended <- r.supervisor.Send(ctx) }()
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		go func() { ended <- part(ctx) }()
+	}
 	r.stop = func() {
 		r.t.Helper()
 		cancel()

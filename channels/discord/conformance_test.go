@@ -69,7 +69,12 @@ func TestDiscordGetsOverMisfortunes(t *testing.T) {
 }
 
 func subject(t *testing.T, thread string) channeltest.Subject {
-	s, names := platform(t), &channeltest.Names{}
+	t.Helper()
+	return subjectOf(t, platform(t), thread)
+}
+
+func subjectOf(t *testing.T, s *discordtest.Server, thread string) channeltest.Subject {
+	names := &channeltest.Names{}
 	chat, at := s.Know(discordtest.Ann), ""
 	if at = chat; thread != "" {
 		s.Open(thread, discordtest.Thread, discordtest.Room)

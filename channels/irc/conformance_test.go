@@ -92,7 +92,12 @@ func TestIRCGetsOverMisfortunes(t *testing.T) {
 }
 
 func subject(t *testing.T, chat string) channeltest.Subject {
-	s, names := platform(t), &channeltest.Names{}
+	t.Helper()
+	return subjectOf(t, platform(t), chat)
+}
+
+func subjectOf(t *testing.T, s *irctest.Server, chat string) channeltest.Subject {
+	names := &channeltest.Names{}
 	target, begin := "corebot", ""
 	if chat == "#room" {
 		target, begin = chat, "corebot: "

@@ -64,7 +64,12 @@ func TestMatrixGetsOverMisfortunes(t *testing.T) {
 }
 
 func subject(t *testing.T) channeltest.Subject {
-	s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
+	t.Helper()
+	return subjectOf(t, platform(t))
+}
+
+func subjectOf(t *testing.T, s *matrixtest.Server) channeltest.Subject {
+	names, files := &channeltest.Names{}, channeltest.NewFiles(t)
 	const closed = "!closed:test"
 	s.Room(room)
 	s.Room(closed)

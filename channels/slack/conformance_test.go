@@ -61,7 +61,12 @@ func TestSlackGetsOverMisfortunes(t *testing.T) {
 }
 
 func subject(t *testing.T, threaded bool) channeltest.Subject {
-	s, names := platform(t), &channeltest.Names{}
+	t.Helper()
+	return subjectOf(t, platform(t), threaded)
+}
+
+func subjectOf(t *testing.T, s *slacktest.Server, threaded bool) channeltest.Subject {
+	names := &channeltest.Names{}
 	chat, thread, begin := slacktest.Direct, "", ""
 	if threaded {
 		chat, begin = slacktest.Room, "<@"+slacktest.Bot+"> "

@@ -69,7 +69,12 @@ func TestTelegramKeepsTheGuaranteesOfAChannelByItsWebhook(t *testing.T) {
 
 // subject is a bot that polls, or that listens at an address.
 func subject(t *testing.T, addr string) channeltest.Subject {
-	s, names, files := platform(t), &channeltest.Names{}, channeltest.NewFiles(t)
+	t.Helper()
+	return subjectOf(t, platform(t), addr)
+}
+
+func subjectOf(t *testing.T, s *telegramtest.Server, addr string) channeltest.Subject {
+	names, files := &channeltest.Names{}, channeltest.NewFiles(t)
 	s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
 	s.Know(telegramtest.Chat{ID: 2003})
 	s.Block(2003)

@@ -377,9 +377,10 @@ func (s *Server) send(c *channel, body json.RawMessage, file *Upload) (any, *Fau
 	}
 	shown := Shown{Text: strings.TrimSpace(a.Content), Flags: a.Flags, File: file}
 	var refused *Fault
-	if shown.Buttons, refused = a.buttons(); refused != nil {
+	if shown.Rows, refused = a.buttons(); refused != nil {
 		return nil, refused
 	}
+	shown.Buttons = slices.Concat(shown.Rows...)
 	m := s.said(c, bot, shown.Text, time.Time{})
 	m["flags"] = a.Flags
 	if refused = a.attach(m, file); refused != nil {
@@ -409,7 +410,7 @@ func (s *Server) send(c *channel, body json.RawMessage, file *Upload) (any, *Fau
 }
 
 // buttons checks what stands below a message.
-func (a sent) buttons() (all []Button, refused *Fault) {
+func (a sent) buttons() (rows [][]Button, refused *Fault) {
 	if len(a.Components) > 5 {
 		return nil, bad("components: too many rows")
 	}
@@ -418,6 +419,7 @@ func (a sent) buttons() (all []Button, refused *Fault) {
 		if row.Type != 1 || len(row.Buttons) < 1 || len(row.Buttons) > 5 {
 			return nil, bad("components: a row")
 		}
+		var all []Button
 		for _, b := range row.Buttons {
 			if b.Type != 2 || b.Style < 1 || b.Style > 4 || b.Label == "" || utf8.RuneCountInString(b.Label) > 80 ||
 				b.Command == "" || utf8.RuneCountInString(b.Command) > 100 || seen[b.Command] {
@@ -426,8 +428,9 @@ func (a sent) buttons() (all []Button, refused *Fault) {
 			seen[b.Command] = true
 			all = append(all, Button{b.Label, b.Command})
 		}
+		rows = append(rows, all)
 	}
-	return all, nil
+	return rows, nil
 }
 
 func (c *channel) find(id string) map[string]any {

@@ -74,13 +74,14 @@ func (s *Server) editMessage(c *channel, id string, body json.RawMessage) (any, 
 	if utf8.RuneCountInString(a.Content) > 2000 {
 		return nil, bad("content: BASE_TYPE_MAX_LENGTH")
 	}
-	buttons, refused := a.buttons()
+	rows, refused := a.buttons()
 	if refused != nil {
 		return nil, refused
 	}
 	m := &c.shown[i]
 	m.Edits = append(slices.Clone(m.Edits), m.Text)
-	m.Text, m.Buttons, m.Flags = strings.TrimSpace(a.Content), buttons, a.Flags
+	m.Text, m.Rows, m.Flags = strings.TrimSpace(a.Content), rows, a.Flags
+	m.Buttons = slices.Concat(rows...)
 	changed := maps.Clone(c.messages[at])
 	changed["content"], changed["flags"] = m.Text, a.Flags
 	changed["edited_timestamp"] = time.Now().UTC().Format(time.RFC3339Nano)

@@ -86,6 +86,7 @@ type Shown struct {
 	ReplyTo string
 	Edits   []string // the texts that it had before
 	Buttons []Button
+	Rows    [][]Button // how they stand
 	Flags   int
 	File    *Upload
 }

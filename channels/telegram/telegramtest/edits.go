@@ -26,9 +26,10 @@ func (s *Server) editMessage(c Call, a args) (any, *Fault) {
 		return nil, refused
 	}
 	m := r.shown[i]
-	if m.Buttons, refused = buttons(a["reply_markup"]); refused != nil {
+	if m.Rows, refused = buttons(a["reply_markup"]); refused != nil {
 		return nil, refused
 	}
+	m.Buttons = slices.Concat(m.Rows...)
 	if text == m.Text && slices.Equal(looks, m.Looks) && slices.Equal(m.Buttons, r.shown[i].Buttons) {
 		return nil, bad("message is not modified: specified new message content and reply markup are exactly the " +
 			"same as a current content and reply markup of the message")

@@ -338,9 +338,10 @@ func (s *Server) sendMessage(c Call, a args) (any, *Fault) {
 		return nil, refused
 	}
 	m := Shown{Text: text, Looks: looks, Thread: c.Thread}
-	if m.Buttons, refused = buttons(a["reply_markup"]); refused != nil {
+	if m.Rows, refused = buttons(a["reply_markup"]); refused != nil {
 		return nil, refused
 	}
+	m.Buttons = slices.Concat(m.Rows...)
 	if refused := m.answer(r, a); refused != nil {
 		return nil, refused
 	}
@@ -443,7 +444,7 @@ func (s *Server) sendFile(c Call, a args, kind string) (any, *Fault) {
 }
 
 // buttons reads a keyboard below a message.
-func buttons(raw json.RawMessage) (all []Button, refused *Fault) {
+func buttons(raw json.RawMessage) (rows [][]Button, refused *Fault) {
 	if raw == nil {
 		return nil, nil
 	}
@@ -457,12 +458,14 @@ func buttons(raw json.RawMessage) (all []Button, refused *Fault) {
 		return nil, bad("can't parse reply keyboard markup JSON object")
 	}
 	for _, row := range markup.Rows {
+		var all []Button
 		for _, b := range row {
 			if b.Text == "" || b.Data == "" || len(b.Data) > 64 {
 				return nil, bad("BUTTON_DATA_INVALID")
 			}
 			all = append(all, Button(b))
 		}
+		rows = append(rows, all)
 	}
-	return all, nil
+	return rows, nil
 }

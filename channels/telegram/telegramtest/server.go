@@ -54,7 +54,8 @@ type Shown struct {
 	Thread  int64
 	ReplyTo int64
 	Buttons []Button
-	Kind    string // of a file: photo, voice, audio or document
+	Rows    [][]Button // how they stand
+	Kind    string     // of a file: photo, voice, audio or document
 	File    *Upload
 }
 
