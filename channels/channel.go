@@ -118,6 +118,10 @@ type Pulled interface {
 	Posted(k corebot.Key)
 }
 
+// Attended is the ability of a channel whose chats a person opens and closes, such as a terminal. A message that waits
+// until its chat is open is in order there, and the log names none.
+type Attended interface{ Attended() }
+
 // Files is the ability of a channel that shows images, audio and files, or passes them on. The messages of any other
 // channel have a line of text for each.
 type Files interface {

@@ -278,7 +278,8 @@ func (r *run) deliver(ctx context.Context, d corebot.Delivery, send func() coreb
 			outcome.Error).Msg("an outbound message is a dead letter")
 	case corebot.Wait:
 		e := r.accounts[d.Message.Key.Account]
-		if outcome.Error != "" && e != nil && e.tells(outcome.Error, time.Now()) {
+		_, attended := r.channelOf(d).(Attended)
+		if outcome.Error != "" && e != nil && !attended && e.tells(outcome.Error, time.Now()) {
 			log.Warn().Str("error", outcome.Error).Time("again", outcome.At).Msg(
 				"a message waits; it uses up no attempt")
 		}

@@ -124,6 +124,9 @@ func (c *CLI) Run(ctx context.Context, door channels.Accepter) error {
 	return s.run(cancel)
 }
 
+// Attended says that a person opens and closes its chats.
+func (*CLI) Attended() {}
+
 // Send shows m and returns once m is written. Before Run it waits for Run. Every error is a [*corebot.Failure]. The
 // failure is transient if the terminal failed. It is cancelled, and no attempt is counted, if the chat of m is not open
 // here, if the user has left, or if ctx ended.

@@ -122,6 +122,9 @@ func (o *OneShot) End() corebot.End {
 	return o.end
 }
 
+// Attended says that a person opens and closes its chats.
+func (*OneShot) Attended() {}
+
 // Send shows what the chat is told up to the end that Run waits for: a message counts as sent only when it is on the
 // screen. Later messages stay in the queue, for a terminal that is open. When ctx ends before Show returns, so does
 // Send; sent again, the message is not shown twice.

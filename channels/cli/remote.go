@@ -65,6 +65,9 @@ func (*Remote) Run(ctx context.Context, _ channels.Door) error {
 	return nil
 }
 
+// Attended says that a person opens and closes its chats.
+func (*Remote) Attended() {}
+
 // Send gives m to the terminals that have its chat open, and returns when each has shown it or is gone.
 func (r *Remote) Send(ctx context.Context, m channels.Outbound) (channels.Receipt, error) {
 	r.mu.Lock()

@@ -189,7 +189,8 @@ func (p *matrixPlatform) away(meanwhile func()) {
 }
 
 func (p *matrixPlatform) lost() (n int, once bool) { return int(p.dropped.Load()), true }
-func (p *matrixPlatform) complaints() []string     { return append(p.Complaints(), grown(p.Edited())...) }
+func (p *matrixPlatform) complaints() []string     { return p.Complaints() }
+func (p *matrixPlatform) edits() []string          { return p.Edited() }
 
 // ircPlatform forgets what it has shown, and cannot tell what it shows.
 type ircPlatform struct {
