@@ -333,7 +333,7 @@ func TestLinksBothWaysBringNoWordBack(t *testing.T) {
 	})
 }
 
-// Whoever offered a conversation takes the offer back, also when somebody has asked already.
+// The person who offered a conversation takes the offer back, also when somebody has asked already.
 func TestAnOfferThatWasTakenBackLinksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLinking(t)

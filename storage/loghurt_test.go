@@ -13,8 +13,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// SQLite takes a damaged frame of its log for the end, so that a restart after a crash would take back all commits
-// behind it, and nobody would know.
+// SQLite takes a damaged frame of its log for the end. A restart after a crash would take back all commits behind
+// it, and nobody would know.
 func TestADamagedLogTakesBackNoCommitSilently(t *testing.T) {
 	const messages = 20
 	crashed := crashedHome(t, messages)

@@ -82,8 +82,8 @@ func (o overwriting) free(ctx context.Context) (pages int64, err error) {
 	return pages, nil
 }
 
-// trunk overwrites the leaves of one trunk, and what the trunk itself has behind their numbers. Whatever was allocated
-// meanwhile is left alone.
+// trunk overwrites the leaves of one trunk, and what the trunk itself has behind their numbers. A page that was
+// allocated meanwhile is left alone.
 func (o overwriting) trunk(ctx context.Context, no uint32) (pages int64, err error) {
 	var left []uint32
 	if err := o.db.reader.view(ctx, func(c *prepared) (err error) {

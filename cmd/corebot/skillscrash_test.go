@@ -97,7 +97,7 @@ func killedInstall(t *testing.T, point string) {
 }
 
 // Somebody saves a skill between the last look of an install and the exchange, and the install is killed between the
-// exchange and its comparison. What was saved stays, and the next install says where it is.
+// exchange and its comparison. The saved change stays, and the next install says where it is.
 func TestKilledAfterItsExchangeAnInstallKeepsWhatSomebodyChanged(t *testing.T) {
 	t.Parallel()
 	home, source, stalls := filepath.Join(t.TempDir(), "home"), t.TempDir(), t.TempDir()

@@ -186,8 +186,8 @@ func BenchmarkTurnsThatSocketsFollow(b *testing.B) {
 }
 
 // BenchmarkTurnsThatAreTold compares the turns of 500 chats that a socket each follows with those of 500 chats that
-// nobody follows, while all sockets are open. Short rounds of both come by turns, so both meet the same machine. What
-// differs is the telling alone. What open sockets cost turns of other chats is in [BenchmarkTurnsThatSocketsFollow].
+// nobody follows, while all sockets are open. Short rounds of both come by turns, so both meet the same machine. They
+// differ in the telling alone. [BenchmarkTurnsThatSocketsFollow] has the cost of open sockets for turns of other chats.
 func BenchmarkTurnsThatAreTold(b *testing.B) {
 	const rounds, n, sockets = 21, 60, 500
 	app := newSender(b, daemon(b, b.TempDir()), "app", "*")

@@ -18,7 +18,7 @@ import (
 // has looked.
 const variable = "CI_LACKS"
 
-// Missing ends a test that cannot run here. What is a name of [Names], and why is printed.
+// Missing ends a test that cannot run here. The argument what is a name of [Names], and why is printed.
 func Missing(t testing.TB, what string, why ...any) {
 	t.Helper()
 	named, looked := os.LookupEnv(variable)
