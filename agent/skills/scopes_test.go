@@ -141,7 +141,7 @@ func TestTheNarrowestSkillOfANameCounts(t *testing.T) {
 	}
 }
 
-// The list that a turn was told is kept for the next one. A store that kept nothing tells the same, in any order of changes,
+// A list that was told is kept for the next one. A store that kept nothing tells the same, in any order of changes,
 // messages and switches.
 func TestWhatIsKeptOfATurnIsWhatANewStoreTells(t *testing.T) {
 	b, chance := newBench(t), rand.New(rand.NewPCG(22, 1))
