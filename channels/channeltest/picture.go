@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,6 +172,11 @@ func (p *easel) draw(most int) {
 	p.seen = len(all)
 }
 
+// silent leaves out that Corebot types. On a busy machine that sign can come behind the answer, and is not shown then.
+func silent(picture string) string {
+	return regexp.MustCompile(`(?m)^ *Corebot is typing…\n`).ReplaceAllString(picture, "")
+}
+
 // hold compares a picture with the first one of a section, or writes it there.
 func hold(t *testing.T, heading, picture string) {
 	t.Helper()
@@ -185,7 +191,7 @@ func hold(t *testing.T, heading, picture string) {
 	if !is || !has || !closed || strings.Contains(above, "\n## ") {
 		t.Fatalf("the section %s of docs/channels.md has no picture", heading)
 	}
-	if old == picture {
+	if silent(old) == silent(picture) {
 		return
 	}
 	if !*update {
