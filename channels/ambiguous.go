@@ -55,13 +55,13 @@ func Unsure(err error) error {
 }
 
 // NotShown is the error of a step that shows nothing, such as an upload, or nothing twice. Such a step makes no send
-// ambiguous. A platform that is killed breaks off such steps as it breaks off sends. So a step
-// without an answer uses up no attempts at first.
+// ambiguous. A platform that is killed breaks off such steps as it breaks off sends. So a step without an answer uses
+// up no attempts at first.
 func NotShown(err error) error {
 	if !errors.Is(err, ErrMayBeShown) {
 		return err
 	}
-	class, wait := corebot.RateLimited, unansweredWait
+	class, wait := corebot.RateLimited, askedAfter
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
 		class, wait = f.Class, f.RetryAfter
 	}
@@ -148,7 +148,7 @@ func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Ou
 		if p, can := c.(Reacher); can {
 			if err := p.Reach(ctx); err != nil {
 				return Receipt{}, false, &corebot.Failure{
-					Class: corebot.Cancelled, RetryAfter: max(unansweredWait, askedWait(err)),
+					Class: corebot.Cancelled, RetryAfter: max(Unsent, askedWait(err)),
 					Err: fmt.Errorf("ask whether the platform is in reach: %w", err),
 				}
 			}
@@ -169,22 +169,20 @@ func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Ou
 	return receipt, shown, nil
 }
 
-// unansweredWait is how long a message waits whose platform did not say whether it is shown.
-const unansweredWait = 5 * time.Second
-
 // unanswered is the error of a question that was not answered. The message waits, however long, unless the platform
 // has said what else is to be done. It uses up no attempts while the platform is away or out of order.
 func unanswered(err error) error {
 	err = fmt.Errorf("ask whether the message was shown: %w", err)
-	f, wait := (*corebot.Failure)(nil), unansweredWait
-	switch {
-	case errors.As(err, new(outOfOrder)):
-		wait = Unsent
-	case errors.As(err, &f) && f.Class != corebot.Transient:
+	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient &&
+		!errors.As(err, new(outOfOrder)) {
 		return err
 	}
-	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: wait, Err: err}
+	return &corebot.Failure{Class: corebot.Cancelled, RetryAfter: Unsent, Err: err}
 }
+
+// askedAfter is how long a message waits whose send the platform did not answer, until the platform is asked. A
+// question that is not answered either waits for [Unsent]: then the platform is away.
+const askedAfter = 5 * time.Second
 
 // again is the error of a send that the platform did not answer, where the next try asks first. A platform that is
 // away for some minutes breaks off each send. So the error counts as a limit of the platform: the message uses up no
@@ -194,7 +192,7 @@ func again(err error) error {
 	if f := (*corebot.Failure)(nil); errors.As(err, &f) && f.Class != corebot.Transient {
 		return err
 	}
-	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: unansweredWait, Err: err}
+	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: askedAfter, Err: err}
 }
 
 func said(shown bool) string {

@@ -83,6 +83,33 @@ func (m *mute) wait(ctx context.Context) error {
 
 func (m *mute) Reach(ctx context.Context) error { return m.wait(ctx) }
 
+// refusing is a platform that nobody reaches any more, after it has broken off a send.
+type refusing struct {
+	*platform
+	asked int
+}
+
+func (r *refusing) Reach(context.Context) error {
+	r.asked++
+	return errors.New("connection refused")
+}
+
+func TestAPlatformOutOfReachIsAskedForAMessageInDoubtFourTimesAMinuteAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(t, "", "")
+		p := &refusing{platform: &platform{}}
+		p.send = func(context.Context, channels.Outbound) error {
+			return fmt.Errorf("%w: the connection broke", channels.ErrMayBeShown)
+		}
+		o.enqueue(t, "a", "1", "hello")
+		o.run(t, p)
+		pass(time.Hour)
+		if life := o.life(t, "1"); life.End != "" || p.asked == 0 || p.asked > 1+4*60 {
+			t.Errorf("it was asked %d times in an hour, and the message ended %q", p.asked, life.End)
+		}
+	})
+}
+
 func TestAPlatformThatAnswersNothingForHoursUsesUpNoAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")
@@ -91,7 +118,7 @@ func TestAPlatformThatAnswersNothingForHoursUsesUpNoAttempts(t *testing.T) {
 		o.enqueue(t, "a", "1", "hello")
 		o.enqueue(t, "a", "2", "world")
 		o.run(t, p)
-		pass(5 * time.Hour)
+		pass(5*time.Hour - time.Second)
 		if life := o.life(t, "1"); life.End != "" {
 			t.Fatalf("it ended %q after %d attempts: %s", life.End, life.Attempts, life.LastError)
 		}

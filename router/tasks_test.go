@@ -190,7 +190,7 @@ func TestACommandOnTasksThatCannotBeReadSaysWhatToWrite(t *testing.T) {
 		for id, c := range map[string]struct{ text, want string }{
 			"1": {"/remind", "write /remind 10m TEXT"},
 			"2": {"/remind 10m", "write /remind 10m TEXT"},
-			"3": {"/remind soon tea", "2026-12-24T18:00"},
+			"3": {"/remind soon tea", "/remind 2026-12-24 18:00 TEXT"},
 			"4": {"/remind 0s tea", "1s at least"},
 			"5": {"/remind 1999-12-24T18:00 tea", "a time to come"},
 			"6": {"/tasks remove", "/tasks pause ID"},

@@ -23,8 +23,8 @@ const (
 	answeredBy = "answer to "
 
 	// A channel that fails is run again after a minute at most, and the reply is tried each 15 s on average.
-	mostDials  = 1200
-	mostWrites = 2400 // to the platform, such as a request
+	mostDials  = 600
+	mostWrites = 1200 // to the platform, such as a request
 )
 
 // Misfortunes are what a channel gets over in hours. Time is virtual.

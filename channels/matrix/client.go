@@ -120,24 +120,9 @@ func (c *client) upload(ctx context.Context, u upload) (string, error) {
 		URI string `json:"content_uri"`
 	}](ctx, c, "the upload of a file", r)
 	if err != nil || strings.HasPrefix(at.URI, "mxc://") {
-		return at.URI, notShown(err)
+		return at.URI, channels.NotShown(err)
 	}
 	return "", c.wire.Strange("the upload of a file", http.StatusOK, nil)
-}
-
-// unansweredWait is how long a message waits for a homeserver that broke off.
-const unansweredWait = 5 * time.Second
-
-// notShown is the error of a step before the message is shown: whatever became of the step, nobody sees anything. A
-// homeserver that is killed breaks off such steps as it breaks off sends. So a step without an answer counts as a limit
-// of the homeserver, and uses up no attempts of the message at first.
-func notShown(err error) error {
-	if errors.Is(err, channels.ErrMayBeShown) {
-		return &corebot.Failure{
-			Class: corebot.RateLimited, RetryAfter: unansweredWait, Err: errors.New(err.Error()),
-		}
-	}
-	return err
 }
 
 // unsure is the error of a send. A homeserver, or a proxy before it, that answers with a status of 500 or more can have

@@ -68,7 +68,7 @@ func (c *Channel) stands(ctx context.Context, room, id string) error {
 	case refused(err, "M_NOT_FOUND"):
 		return nil
 	case err != nil:
-		return notShown(err)
+		return channels.NotShown(err)
 	case strings.TrimSpace(string(e.Content)) == "{}": // also of an encrypted one
 		return fmt.Errorf("%w: somebody has taken it back", channels.ErrGone)
 	}

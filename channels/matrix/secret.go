@@ -275,7 +275,7 @@ func (c *Channel) isSecret(ctx context.Context, room string) (bool, error) {
 	case refused(err, "M_NOT_FOUND"):
 		return false, nil
 	case err != nil:
-		return false, notShown(err)
+		return false, channels.NotShown(err)
 	}
 	return true, hidden(c, c.keeper.Learn(ctx, room, rule))
 }
@@ -344,7 +344,7 @@ func (c *Channel) seal(ctx context.Context, room, key string, content map[string
 	}](ctx, &c.client, channels.Get("rooms", room, "joined_members"))
 	switch {
 	case err != nil && !errors.Is(err, errLong):
-		return nil, notShown(err)
+		return nil, channels.NotShown(err)
 	case err != nil || len(found.Joined) > mostReaders:
 		return nil, &corebot.Failure{Class: corebot.Permanent, Err: fmt.Errorf(
 			"the room is encrypted and has more than %d people", mostReaders)}
