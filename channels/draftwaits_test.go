@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,9 +43,9 @@ func TestALeftDraftIsTakenBackOnlyWhenTheChatIsOpenAgain(t *testing.T) {
 func TestALeftDraftIsTakenBackOnlyWhenItsAccountIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &editor{platform: &platform{}, every: time.Second}
-		down := true
+		var up atomic.Bool
 		p.run = func(ctx context.Context, door channels.Door) error {
-			if down {
+			if !up.Load() {
 				return errors.New("nobody is there")
 			}
 			door.Alive()
@@ -63,7 +64,7 @@ func TestALeftDraftIsTakenBackOnlyWhenItsAccountIsUp(t *testing.T) {
 		if n := s.gone(); n != 0 {
 			t.Error("an account that is down was asked for something")
 		}
-		down = false
+		up.Store(true)
 		pass(time.Hour)
 		s.shows(t)
 		s.kept(t, 0)

@@ -72,20 +72,38 @@ type idempotent struct{ *platform }
 
 func (idempotent) IdempotentSend() {}
 
+// logged is a log that a test reads while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // outbox is an outbox on a real bus.
 type outbox struct {
 	*apptest.Kit
 	*channels.Outbox
 	registry *prometheus.Registry
-	log      *bytes.Buffer
+	log      *logged
 }
 
 func newOutbox(t *testing.T, dir string, on channels.OnAmbiguous) *outbox {
 	t.Helper()
 	k := apptest.New(t, apptest.Options{Dir: dir, Bus: bus.Options{Lease: 30 * time.Second, MaxAttempts: 3}})
 	registry := prometheus.NewRegistry()
-	log := &bytes.Buffer{}
-	o, err := channels.NewOutbox(k.Bus, k.Ledger, on, zerolog.New(zerolog.SyncWriter(log)), registry)
+	log := &logged{}
+	o, err := channels.NewOutbox(k.Bus, k.Ledger, on, zerolog.New(log), registry)
 	if err != nil {
 		t.Fatal(err)
 	}

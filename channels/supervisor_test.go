@@ -30,13 +30,13 @@ func (r receiver) Send(context.Context, channels.Outbound) (channels.Receipt, er
 	return channels.Receipt{}, nil
 }
 
-func supervise(t *testing.T, log *strings.Builder, cs ...receiver) *channels.Supervisor {
+func supervise(t *testing.T, log *logged, cs ...receiver) *channels.Supervisor {
 	t.Helper()
 	var entries []channels.Entry
 	for _, c := range cs {
 		entries = append(entries, channels.Entry{Account: channels.Account{Kind: c.name}, Channel: c})
 	}
-	s, err := channels.NewSupervisor(nil, nil, zerolog.New(zerolog.SyncWriter(log)), entries...)
+	s, err := channels.NewSupervisor(nil, nil, zerolog.New(log), entries...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func supervise(t *testing.T, log *strings.Builder, cs ...receiver) *channels.Sup
 func TestAChannelThatFailsOrPanicsIsRunAgainAfterABackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var starts []time.Time
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
 			starts = append(starts, time.Now())
 			switch len(starts) {
@@ -84,7 +84,7 @@ func TestAChannelThatRanWellForAWhileStartsItsBackoffAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		var failed time.Time
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
 			n++
 			switch {
@@ -111,7 +111,7 @@ func TestAFinalErrorEndsItsChannelAndIsNamedAndLogged(t *testing.T) {
 		final := func(err error) func(context.Context) error {
 			return func(context.Context) error { return &channels.Final{Err: err} }
 		}
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"a", final(one)}, receiver{
 			"b",
 			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
@@ -249,7 +249,7 @@ func TestTheOnlyAccountOfAKindIsRestartedByTheNameOfTheKind(t *testing.T) {
 func TestARestartEndsABackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
 			if runs++; runs < 6 {
 				return errors.New("no connection")
@@ -288,7 +288,7 @@ func TestAPlatformThatAsksToWaitIsLeftAlone(t *testing.T) {
 			return slices.Clone(starts)
 		}
 		waits := []time.Duration{5 * time.Minute, 48 * time.Hour, 0}
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
 			mu.Lock()
 			starts = append(starts, time.Now())
@@ -321,7 +321,7 @@ func TestAPlatformThatAsksToWaitIsLeftAlone(t *testing.T) {
 func TestARestartEndsAWaitThatThePlatformAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
 			if runs.Add(1) == 1 {
 				return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: time.Hour, Err: errors.New("wait")}
@@ -414,7 +414,7 @@ func TestAnAccountWhoseRunDoesNotEndWhenItIsToldToIsOverdueUntilItEnds(t *testin
 func TestAnAccountIsDownFromItsFailureUntilItHasRunForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := 3
-		var log strings.Builder
+		var log logged
 		s := supervise(t, &log, receiver{"c", func(ctx context.Context) error {
 			if fails--; fails >= 0 {
 				time.Sleep(time.Second)
