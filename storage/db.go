@@ -243,6 +243,7 @@ func signalIf(changed bool, to chan<- struct{}) {
 
 // Close releases the files and the lock. Call it after [DB.Run] has returned.
 func (db *DB) Close() error {
+	db.dead.close()
 	var errs []error
 	for _, c := range []io.Closer{db.reader, db.conn, db.lock} {
 		errs = append(errs, c.Close())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -116,32 +118,98 @@ func TestStatsCountWhatIsThere(t *testing.T) {
 	}
 }
 
-// Counting dead letters reads each of them, and nothing bounds how many there are. So a long count is not made for each
-// scrape, and it does not hold for ever.
-func TestALongCountOfDeadLettersHoldsForAWhile(t *testing.T) {
-	db := openTest(t, t.TempDir())
+// Counting dead letters reads each of them, and nothing bounds how many there are. So many are not counted for each
+// scrape, and a count does not hold for ever.
+func TestACountOfManyDeadLettersHoldsForAWhile(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
 	q := NewQueue(db)
-	die := func(chat string) {
-		publishTest(t, db, chat, "1")
-		must(t, q.Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+	counted := func(why string) int64 {
+		t.Helper()
+		s, err := q.Stats(t.Context())
+		must(t, err)
+		if s.DeadLetters[corebot.Inbound] != s.DeadFor[Death{corebot.Inbound, why}] {
+			t.Errorf("%v and %v", s.DeadLetters, s.DeadFor)
+		}
+		return s.DeadLetters[corebot.Inbound]
 	}
 	want := func(when string, n int64) {
 		t.Helper()
 		for range 2 {
-			s, err := q.Stats(t.Context())
-			must(t, err)
-			if s.DeadLetters[corebot.Inbound] != n || s.DeadFor[Death{corebot.Inbound, "permanent"}] != n {
-				t.Errorf("%s: %v %v, want %d", when, s.DeadLetters, s.DeadFor, n)
+			if got := counted("permanent"); got != n {
+				t.Errorf("%s: %d, want %d", when, got, n)
 			}
 		}
 	}
-	die("a")
-	want("a short count", 1)
-	die("b")
-	want("another one", 2)
-	db.dead.took = time.Minute // as of tens of millions
-	die("c")
-	want("while a long count holds", 2)
-	db.dead.at = db.dead.at.Add(-20 * time.Minute)
-	want("after its time", 3)
+	publishTest(t, db, "a", "1")
+	must(t, q.Settle(t.Context(), claimTest(t, db), corebot.Outcome{Verb: corebot.Dead, Reason: "permanent"}))
+	want("few", 1)
+	die := func(first, last int) {
+		t.Helper()
+		sideQuery(t, dir, `INSERT INTO message_life (lane_id, message_id, kind, checksum, published_at, ended_at, "end",
+			reason) WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			SELECT l.lane_id, 'dead ' || i, l.kind, l.checksum, 1, 1, 'dead', l.reason
+			FROM n, (SELECT * FROM message_life WHERE message_id = '1') l`, first, last)
+	}
+	die(2, manyDead)
+	want("as many as are counted at once", manyDead)
+	die(manyDead+1, manyDead+1)
+	want("one more than before", manyDead+1)
+	die(manyDead+2, manyDead+2)
+	want("while a long count holds", manyDead+1)
+	db.dead.mu.Lock()
+	db.dead.at = db.dead.at.Add(-(manyDead + 1) * countHold)
+	db.dead.mu.Unlock()
+	if got := counted("permanent"); got != manyDead+1 {
+		t.Errorf("whoever asks first after its time gets %d", got)
+	}
+	db.dead.beside.Wait()
+	want("after its time", manyDead+2)
+}
+
+// A count of many can take seconds. It holds up nobody who asks, and ends with the database.
+func TestACountOfManyDeadLettersHoldsNobodyUp(t *testing.T) {
+	var f deadFigure
+	var began, ended atomic.Int32
+	many := map[Death]int64{{corebot.Inbound, "permanent"}: manyDead + 1}
+	read := func(count func(context.Context) (map[Death]int64, error)) {
+		t.Helper()
+		counts, err := f.read(t.Context(), count)
+		must(t, err)
+		if !maps.Equal(counts, many) {
+			t.Errorf("the figure is %v", counts)
+		}
+	}
+	read(func(context.Context) (map[Death]int64, error) { return many, nil })
+	f.at = f.at.Add(-time.Hour)
+	for range 10 {
+		read(func(ctx context.Context) (map[Death]int64, error) {
+			began.Add(1)
+			<-ctx.Done()
+			ended.Add(1)
+			return nil, ctx.Err()
+		})
+	}
+	f.close()
+	if began.Load() != ended.Load() || began.Load() > 1 {
+		t.Errorf("%d counts began, %d have ended", began.Load(), ended.Load())
+	}
+}
+
+// The next who ask learn that a count beside them has failed, until another has not.
+func TestACountOfDeadLettersThatFailsIsTold(t *testing.T) {
+	var f deadFigure
+	many, fails := map[Death]int64{{corebot.Inbound, "permanent"}: manyDead + 1}, errors.New("damaged")
+	var err error
+	count := func(context.Context) (map[Death]int64, error) { return many, err }
+	_, got := f.read(t.Context(), count)
+	must(t, got)
+	f.at = f.at.Add(-time.Hour)
+	for i, want := range []error{nil, fails, nil} {
+		err = []error{fails, nil, nil}[i] // of the count that begins now
+		if _, got := f.read(t.Context(), count); !errors.Is(got, want) {
+			t.Errorf("read %d: %v, want %v", i, got, want)
+		}
+		f.beside.Wait()
+	}
 }
