@@ -39,6 +39,8 @@ type Sitter struct {
 	Typing       func() int // how often typing was shown; nil: the platform has none
 	// Press has Ann press the first button of the newest message. nil: she writes the command.
 	Press func()
+	// Slashes says that Ann writes commands with a slash: no program of the platform keeps it for itself.
+	Slashes bool
 }
 
 const (
@@ -118,8 +120,12 @@ func (r *rig) drawn(s Sitter) string {
 		all := s.Look()
 		p.line(s.Ann, "presses "+all[len(all)-1].Buttons[0][0])
 	} else {
-		r.say("d", approves)
-		p.line(s.Ann, s.Asks+approves)
+		word := approves
+		if s.Slashes {
+			word = "/" + word[1:]
+		}
+		r.say("d", word)
+		p.line(s.Ann, s.Asks+word)
 	}
 	r.within(comesBack, "the answer", ends(answers))
 	p.draw(0)

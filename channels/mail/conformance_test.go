@@ -151,7 +151,12 @@ func TestMailGetsOverMisfortunes(t *testing.T) {
 }
 
 func subject(t *testing.T, copies string) channeltest.Subject {
-	s, said := platform(t), &sync.Map{}
+	t.Helper()
+	return subjectOf(t, platform(t), copies)
+}
+
+func subjectOf(t *testing.T, s *mailtest.Server, copies string) channeltest.Subject {
+	said := &sync.Map{}
 	return channeltest.Subject{
 		Revoke: func() { s.Revoke(true); s.Cut() }, Restore: func() { s.Revoke(false) },
 		Revoked: "the mail server refuses user and password", Secret: mailtest.Password,

@@ -37,6 +37,7 @@ type Server struct {
 	complaints []string
 	modes      map[string]string // of channels: "c" refuses looks, "m" refuses all lines
 	said       int
+	waits      int // for a client that answers
 	refuse     int
 	drop       func() bool // whether the answer to a line is lost
 	silent     bool
@@ -140,12 +141,18 @@ func (s *Server) raw(c *client, tags string, p Person, command, target, text str
 // comes is how long a bot can take to come. After several lost connections its supervisor pauses up to a minute.
 const comes = 2 * time.Minute
 
-// bot waits for a registered client that is in the channel, or anywhere.
+// bot waits for a registered client that is in the channel, or anywhere, and that answers. A client that has closed its
+// connection stays in the list until the server is told so, and would never hear what it gets then.
 func (s *Server) bot(target string, then func(*client)) {
-	for began := time.Now(); time.Since(began) < comes; time.Sleep(time.Millisecond) {
+	s.mu.Lock()
+	s.waits++
+	token := fmt.Sprintf("are-you-there-%d", s.waits)
+	s.mu.Unlock()
+	for began := time.Now(); time.Since(began) < comes; time.Sleep(100 * time.Microsecond) {
 		s.mu.Lock()
 		for c := range s.conns {
-			if c.registered && (!strings.HasPrefix(target, "#") || c.joined[strings.ToLower(target)]) {
+			if c.registered && (!strings.HasPrefix(target, "#") || c.joined[strings.ToLower(target)]) &&
+				(s.silent || c.answers(token)) {
 				then(c)
 				s.mu.Unlock()
 				return
@@ -154,6 +161,16 @@ func (s *Server) bot(target string, then func(*client)) {
 		s.mu.Unlock()
 	}
 	panic("the bot does not come")
+}
+
+// answers asks a client once whether it is there, and says whether it has answered. The caller has the lock.
+func (c *client) answers(token string) bool {
+	answered, asked := c.asked[token]
+	if !asked {
+		c.asked[token] = false
+		c.send("PING :%s", token)
+	}
+	return answered
 }
 
 // Send sends a line of the server to the bot, once it is there.
@@ -249,7 +266,7 @@ func (s *Server) serve() {
 		if err != nil {
 			return
 		}
-		c := &client{of: s, conn: conn, caps: map[string]bool{}, joined: map[string]bool{}}
+		c := &client{of: s, conn: conn, caps: map[string]bool{}, joined: map[string]bool{}, asked: map[string]bool{}}
 		s.mu.Lock()
 		s.conns[c] = struct{}{}
 		if s.ban != "" {
@@ -276,6 +293,7 @@ type client struct {
 	negotiating, plain  bool
 	registered          bool
 	joined              map[string]bool
+	asked               map[string]bool // questions whether it is there, and whether each was answered
 }
 
 const host = "bots.corebot.test"
@@ -340,7 +358,12 @@ func (c *client) command(name string, args []string) {
 	case "PING":
 		c.send(":irc.test PONG irc.test :%s", args[0])
 		return
-	case "PONG", "QUIT":
+	case "PONG":
+		if _, asked := c.asked[args[0]]; asked {
+			c.asked[args[0]] = true
+		}
+		return
+	case "QUIT":
 		return
 	default:
 		if !c.registered {
