@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -167,33 +168,50 @@ func TestACountOfManyDeadLettersHoldsForAWhile(t *testing.T) {
 	want("after its time", manyDead+2)
 }
 
-// A count of many can take seconds. It holds up nobody who asks, and ends with the database.
+// A count of many can take seconds. It holds up nobody who asks, outlives who asked, and ends with the database.
 func TestACountOfManyDeadLettersHoldsNobodyUp(t *testing.T) {
-	var f deadFigure
-	var began, ended atomic.Int32
-	many := map[Death]int64{{corebot.Inbound, "permanent"}: manyDead + 1}
-	read := func(count func(context.Context) (map[Death]int64, error)) {
-		t.Helper()
-		counts, err := f.read(t.Context(), count)
+	synctest.Test(t, func(t *testing.T) {
+		var f deadFigure
+		var began, ended atomic.Int32
+		many := map[Death]int64{{corebot.Inbound, "permanent"}: manyDead + 1}
+		_, err := f.read(t.Context(), func(context.Context) (map[Death]int64, error) { return many, nil })
 		must(t, err)
-		if !maps.Equal(counts, many) {
-			t.Errorf("the figure is %v", counts)
+		ask := func(want int32) {
+			t.Helper()
+			ctx, leave := context.WithCancel(t.Context())
+			counts, err := f.read(ctx, func(ctx context.Context) (map[Death]int64, error) {
+				began.Add(1)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				ended.Add(1)
+				return nil, ctx.Err()
+			})
+			must(t, err)
+			leave()
+			synctest.Wait()
+			if !maps.Equal(counts, many) || began.Load() != want {
+				t.Errorf("the figure is %v, and %d counts began, want %d", counts, began.Load(), want)
+			}
 		}
-	}
-	read(func(context.Context) (map[Death]int64, error) { return many, nil })
-	f.at = f.at.Add(-time.Hour)
-	for range 10 {
-		read(func(ctx context.Context) (map[Death]int64, error) {
-			began.Add(1)
-			<-ctx.Done()
-			ended.Add(1)
-			return nil, ctx.Err()
+		time.Sleep((manyDead + 1) * countHold * 9 / 10)
+		ask(0)
+		time.Sleep((manyDead + 1) * countHold / 5)
+		ask(1)
+		ask(1)
+		time.Sleep(time.Minute)
+		if ended.Load() != 0 {
+			t.Error("the count has ended with the one who asked")
+		}
+		f.close()
+		if ended.Load() != 1 {
+			t.Error("the database is closed in the middle of a count")
+		}
+		_, _ = f.read(t.Context(), func(context.Context) (map[Death]int64, error) {
+			t.Error("a count begins when the database is closed")
+			return nil, nil
 		})
-	}
-	f.close()
-	if began.Load() != ended.Load() || began.Load() > 1 {
-		t.Errorf("%d counts began, %d have ended", began.Load(), ended.Load())
-	}
+		synctest.Wait()
+	})
 }
 
 // The next who ask learn that a count beside them has failed, until another has not.
