@@ -20,8 +20,9 @@ import (
 
 // Facts keeps what people said as facts, and finds those that have to do with a message.
 type Facts interface {
-	// Recall finds the facts that a chat sees and that have words of a text, at most limit.
-	Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, error)
+	// RecallFor finds the facts that a chat sees and that have words of a text, at most limit. Half of the places are for
+	// what a principal said himself.
+	RecallFor(ctx context.Context, k corebot.Key, who corebot.Principal, text string, limit int) ([]corebot.Fact, error)
 	// Learn stores facts and the step that found them, in one commit.
 	Learn(ctx context.Context, d corebot.Delivery, step corebot.Step, facts []corebot.Fact) error
 }
@@ -43,13 +44,14 @@ func (t *turn) recalledFacts(ctx context.Context) string {
 	if t.facts == nil {
 		return ""
 	}
-	found, err := t.facts.Recall(ctx, t.who.Key, runes.Head(t.delivery.Message.Text(), maxRecallQuery), maxRecalled)
+	text := runes.Head(t.delivery.Message.Text(), maxRecallQuery)
+	found, err := t.facts.RecallFor(ctx, t.who.Key, t.who.Principal, text, maxRecalled)
 	if err != nil {
 		return "remembered facts: they cannot be read now\n"
 	}
 	var own, others strings.Builder
 	apart := 0
-	for _, f := range found {
+	for _, f := range t.ownFirst(found) {
 		to := &own
 		if !f.CleanFor(t.who.Principal) {
 			if to = &others; t.who.Taint == "" {
@@ -62,7 +64,7 @@ func (t *turn) recalledFacts(ctx context.Context) string {
 			to.WriteString(line)
 		}
 	}
-	text := ""
+	text = ""
 	if own.Len() > 0 {
 		text += "remembered facts that may matter here:\n" + own.String()
 	}
@@ -74,6 +76,20 @@ func (t *turn) recalledFacts(ctx context.Context) string {
 			"them; memory.recall shows them\n", apart)
 	}
 	return text
+}
+
+// ownFirst puts what the principal said, or the operator stands for, before what others said. So long facts of others
+// leave room for it.
+func (t *turn) ownFirst(facts []corebot.Fact) (own []corebot.Fact) {
+	var others []corebot.Fact
+	for _, f := range facts {
+		if f.Trusted || f.Sender == t.who.Principal && f.Sender.ID != "" {
+			own = append(own, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return append(own, others...)
 }
 
 // factLine is a fact in one line.

@@ -202,6 +202,33 @@ func TestFactsOfOthersStandOnlyInATaintedTurn(t *testing.T) {
 	}
 }
 
+// TestAFloodOfFactsLeavesRoomForWhatTheSenderSaid: mallory says very much with the same words, later and at length.
+func TestAFloodOfFactsLeavesRoomForWhatTheSenderSaid(t *testing.T) {
+	b := newBench(t, apptest.Options{Model: knowing(apptest.Text(`{"facts":[]}`)), Facts: true})
+	learn := func(who, object string) {
+		t.Helper()
+		if err := storage.NewFacts(b.DB).Learn(t.Context(), corebot.Fact{
+			Key: apptest.Key("a"), Scope: corebot.FactsOfChat, Sender: apptest.Person(who), Subject: "the office",
+			Relation: "is in", Object: object,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	learn("ann", "Malmö")
+	for i := range 200 {
+		learn("mallory", fmt.Sprint(i, strings.Repeat(" Oslo", 60)))
+	}
+	text := messagesText(b.hearsFrom(t, "ann", "1", "Where is the office?"))
+	if !strings.Contains(text, "is in · Malmö") || strings.Contains(text, "Oslo") {
+		t.Errorf("ann's turn is shown %s", text)
+	}
+	b.hearsFrom(t, "mallory", "2", "Good morning")
+	text = messagesText(b.hearsFrom(t, "ann", "3", "Where is the office?")) // tainted by what mallory said
+	if !strings.Contains(text, "is in · Malmö") || !strings.Contains(text, "Oslo") {
+		t.Errorf("ann's tainted turn is shown %s", text)
+	}
+}
+
 // TestFactsAreAStepOfTheirOwnBeforeTheSummary: a turn that is cut off looks for them once.
 func TestFactsAreAStepOfTheirOwnBeforeTheSummary(t *testing.T) {
 	model := knowing(apptest.Text(annsFact))

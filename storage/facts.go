@@ -18,11 +18,14 @@ import (
 // Facts stores what was said as subject, relation and object. It promises:
 //
 //   - A chat sees the facts of its own, of its account of a channel, and of its agent. It sees no other.
-//   - Only a fact that the same sender said in the same chat takes the place of a fact. The old one stays stored.
-//   - A fact that is stored again is the same fact.
+//   - Only a fact that the same sender said in the same chat takes the place of a fact. The old one stays stored. A
+//     tainted fact takes the place of no other than a tainted one.
+//   - A fact that is stored again is the same fact. Said without taint, it takes the place of a tainted one.
+//   - However much others say, their facts displace none of somebody who asks: see [Facts.RecallFor].
 //   - A fact that is deleted or superseded is in no index.
 //
-// Limit: a chat has at most [corebot.MaxFacts]. Beyond that its oldest facts are deleted, superseded ones first.
+// Limit: a chat has at most [corebot.MaxFacts]. Beyond that the oldest facts of the sender who has the most are deleted,
+// his superseded ones first.
 type Facts struct {
 	db *DB
 	by corebot.AuditEvent
@@ -49,17 +52,23 @@ var (
 	ownersOf = &query{`SELECT id FROM fact_owners WHERE agent = ?1 AND ((channel = ?2 AND account = ?3 AND chat = ?4
 		AND thread = ?5) OR (channel = ?2 AND account = ?3 AND chat = '' AND thread = '')
 		OR (channel = '' AND account = '' AND chat = '' AND thread = '')) ORDER BY chat DESC, channel DESC`}
-	factsAbout = &query{`SELECT id FROM facts WHERE owner_id = ? AND about = ? AND sender = ? AND chat_id = ?
-		AND superseded_by = 0`}
-	sameFact = &query{`SELECT id FROM facts WHERE owner_id = ? AND about = ? AND says = ? AND sender = ?
-		AND chat_id = ? AND superseded_by = 0`}
+	// The facts whose place a new one takes, of which only one can hold. Others can have had a hand in a tainted fact, so
+	// it takes the place of none that is its sender's own.
+	factsAbout = &query{`SELECT id FROM facts WHERE owner_id = ?1 AND about = ?2 AND sender = ?4 AND chat_id = ?5
+		AND superseded_by = 0 AND (?6 = '' OR taint <> '')`}
+	// The same fact with a taint, whose place one without takes.
+	taintedFact = &query{`SELECT id FROM facts WHERE owner_id = ?1 AND about = ?2 AND says = ?3 AND sender = ?4
+		AND chat_id = ?5 AND superseded_by = 0 AND ?6 = '' AND taint <> ''`}
+	sameFact = &query{`SELECT id FROM facts WHERE owner_id = ?1 AND about = ?2 AND says = ?3 AND sender = ?4
+		AND chat_id = ?5 AND superseded_by = 0 AND (taint = '' OR ?6 <> '')`}
 	addFact = &query{`INSERT INTO facts (owner_id, chat_id, subject, relation, object, about, says, sender, message_id,
 		taint, trusted, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	supersede  = &query{`UPDATE facts SET superseded_by = ? WHERE id = ?`}
 	addWord    = &query{`INSERT OR IGNORE INTO fact_words (owner_id, word, fact_id) VALUES (?, ?, ?)`}
 	countFacts = &query{`SELECT COUNT(*) FROM facts WHERE chat_id = ?`}
-	dropOldest = &query{`DELETE FROM facts WHERE id IN (SELECT id FROM facts WHERE chat_id = ?
-		ORDER BY superseded_by = 0, id LIMIT ? + 0)`}
+	dropOldest = &query{`DELETE FROM facts WHERE id IN (SELECT id FROM facts WHERE chat_id = ?1
+		AND sender = (SELECT sender FROM facts WHERE chat_id = ?1 GROUP BY sender ORDER BY COUNT(*) DESC LIMIT 1)
+		ORDER BY superseded_by = 0, id LIMIT ?2 + 0)`}
 	wordFacts = &query{`SELECT fact_id FROM fact_words WHERE owner_id = ? AND word >= ? AND word < ? LIMIT ? + 0`}
 	factsByID = &query{factColumns + `WHERE f.id IN (SELECT value FROM json_each(?))`}
 	factsPage = &query{factColumns + `WHERE f.owner_id = ?1 AND f.id < ?2 AND (?3 OR f.superseded_by = 0)
@@ -127,10 +136,12 @@ func learnTx(t *tx, facts []corebot.Fact) error {
 		if _, err := t.one(countFacts, []any{&n}, chat); err != nil {
 			return err
 		}
-		if n > corebot.MaxFacts {
-			if _, err := t.exec(dropOldest, chat, n-corebot.MaxFacts); err != nil {
+		for n > corebot.MaxFacts {
+			gone, err := t.exec(dropOldest, chat, n-corebot.MaxFacts)
+			if err != nil {
 				return err
 			}
+			n -= gone
 		}
 	}
 	return nil
@@ -156,19 +167,22 @@ func factTx(t *tx, chat int64, f corebot.Fact) error {
 	}
 	about, says := folded(f.Subject)+"\n"+folded(f.Relation), folded(f.Object)
 	var id int64
-	known, err := t.one(sameFact, []any{&id}, owner, about, says, sender, chat)
+	this := []any{owner, about, says, sender, chat, f.Taint}
+	known, err := t.one(sameFact, []any{&id}, this...)
 	if err != nil || known {
 		return err
 	}
 	var old []int64
+	replaced := taintedFact
 	if f.Replaces {
-		if err := t.each(factsAbout, func(s scanner) error {
-			err := s.Scan(&id)
-			old = append(old, id)
-			return err
-		}, owner, about, sender, chat); err != nil {
-			return err
-		}
+		replaced = factsAbout
+	}
+	if err := t.each(replaced, func(s scanner) error {
+		err := s.Scan(&id)
+		old = append(old, id)
+		return err
+	}, this...); err != nil {
+		return err
 	}
 	id, err = t.insert(addFact, owner, chat, f.Subject, f.Relation, f.Object, about, says, sender, f.MessageID, f.Taint,
 		f.Trusted, t.now)
@@ -181,11 +195,21 @@ func factTx(t *tx, chat int64, f corebot.Fact) error {
 		}
 	}
 	for _, word := range factWords(f.Subject+" "+f.Relation+" "+f.Object, maxFactWords) {
-		if _, err := t.exec(addWord, owner, word, id); err != nil {
-			return err
+		for _, of := range []string{"", ofSender(sender)} {
+			if _, err := t.exec(addWord, owner, of+word, id); err != nil { // without a sender the second is the first
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// ofSender stands before the words of what one sender said. No word begins like it.
+func ofSender(sender string) string {
+	if sender == "" {
+		return ""
+	}
+	return "\x00" + sender + "\x00"
 }
 
 const (
@@ -213,21 +237,48 @@ func folded(text string) string { return strings.Join(factWords(text, math.MaxIn
 
 // Recall finds the facts that a chat sees and that have words of a text, the best first. A word counts the more, the
 // fewer facts have it. A long word also finds longer ones that begin like it. Superseded facts are not found.
-func (f *Facts) Recall(ctx context.Context, k corebot.Key, text string, limit int) (found []corebot.Fact, err error) {
+func (f *Facts) Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, error) {
+	return f.RecallFor(ctx, k, corebot.Principal{}, text, limit)
+}
+
+// RecallFor is Recall for a principal. Half of the places are for what he said himself, if so much of it has words of
+// the text. So nobody else displaces it by saying very much.
+func (f *Facts) RecallFor(ctx context.Context, k corebot.Key, who corebot.Principal, text string,
+	limit int,
+) (found []corebot.Fact, err error) {
 	err = f.db.reader.view(ctx, func(c *prepared) error {
 		owners, err := ownersIn(c, k)
 		if err != nil || len(owners) == 0 {
 			return err
 		}
-		scores, err := scoresIn(c, owners, factWords(text, maxRecallWords))
+		words := factWords(text, maxRecallWords)
+		scores, err := scoresIn(c, owners, "", words)
 		if err != nil || len(scores) == 0 {
 			return err
 		}
-		found, err = factsIn(c, bestOf(scores, limit))
+		ids := bestOf(scores, limit)
+		if len(scores) > limit && who.ID != "" {
+			own, err := scoresIn(c, owners, ofSender(storedSender(k, who)), words)
+			if err != nil {
+				return err
+			}
+			ids = joined(limit, bestOf(own, limit/2), ids)
+		}
+		found, err = factsIn(c, ids)
 		return err
 	})
 	sorted.By(found, func(a, b corebot.Fact) int { return cmp.Compare(b.ID, a.ID) })
 	return found, err
+}
+
+// joined is the different numbers of two lists, the first list first, at most limit.
+func joined(limit int, first, then []int64) []int64 {
+	for _, id := range then {
+		if len(first) < limit && !slices.Contains(first, id) {
+			first = append(first, id)
+		}
+	}
+	return first
 }
 
 // factsIn reads facts by their numbers.
@@ -254,8 +305,8 @@ func ownersIn(c *prepared, k corebot.Key) (owners []int64, err error) {
 	return owners, err
 }
 
-// scoresIn weighs the facts that have words.
-func scoresIn(c *prepared, owners []int64, words []string) (map[int64]float64, error) {
+// scoresIn weighs the facts that have words; with [ofSender] those of one sender.
+func scoresIn(c *prepared, owners []int64, of string, words []string) (map[int64]float64, error) {
 	scores := map[int64]float64{}
 	for _, word := range words {
 		from, to := word, word+"\x00"
@@ -272,7 +323,7 @@ func scoresIn(c *prepared, owners []int64, words []string) (map[int64]float64, e
 					ids = append(ids, id)
 				}
 				return err
-			}, owner, from, to, recallEach); err != nil {
+			}, owner, of+from, of+to, recallEach); err != nil {
 				return nil, err
 			}
 		}

@@ -374,7 +374,7 @@ func (v *Vectors) Recall(ctx context.Context, k corebot.Key, text string,
 		if owners, err = ownersIn(c, k); err != nil {
 			return err
 		}
-		scores, err := scoresIn(c, owners, factWords(text, maxRecallWords))
+		scores, err := scoresIn(c, owners, "", factWords(text, maxRecallWords))
 		byWords = bestOf(scores, fusedDepth)
 		return err
 	}); err != nil {

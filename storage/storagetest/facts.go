@@ -14,15 +14,18 @@ import (
 //   - A chat sees its own facts, those of its account of a channel, and those of its agent, and no others.
 //   - Keys that look alike do not share facts.
 //   - A fact of one object supersedes the facts of its sender about the same, and nobody else's.
+//   - A tainted fact supersedes none that is its sender's own, and is superseded by the same fact without taint.
 //   - A fact that is stored again is the same fact.
 //   - A superseded or deleted fact is not recalled.
 //   - Facts and the step that found them are one commit.
 //   - A fact is forgotten only where it is seen, and only if the caller may.
 //   - Of a deleted chat no fact is left, also of those that other chats saw.
 //   - A chat has a limit of facts, and its oldest go first, superseded ones before others.
+//   - However much others say, nobody's facts go for it, and they are recalled for him.
 type Facts interface {
 	Learn(ctx context.Context, facts ...corebot.Fact) error
 	Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, error)
+	RecallFor(ctx context.Context, k corebot.Key, who corebot.Principal, text string, limit int) ([]corebot.Fact, error)
 	Page(ctx context.Context, k corebot.Key, all bool, limit int) ([]corebot.Fact, error)
 	Forget(ctx context.Context, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (int, error)
 	DeleteChat(ctx context.Context, k corebot.Key) (int64, error)
@@ -39,12 +42,17 @@ func factSpecs() []spec {
 			"A fact of one object supersedes the facts of its sender about the same, and nobody else's.",
 			factsSupersede,
 		},
+		{
+			"A tainted fact supersedes none that is its sender's own, and is superseded by the same fact without taint.",
+			taintedFactsSupersedeTaintedOnes,
+		},
 		{"A fact that is stored again is the same fact.", factsAreStoredOnce},
 		{"A superseded or deleted fact is not recalled.", factsThatAreGone},
 		{"Facts and the step that found them are one commit.", factsAndStep},
 		{"A fact is forgotten only where it is seen, and only if the caller may.", factsAreForgotten},
 		{"Of a deleted chat no fact is left, also of those that other chats saw.", factsGoWithTheirChat},
 		{"A chat has a limit of facts, and its oldest go first, superseded ones before others.", factsHaveALimit},
+		{"However much others say, nobody's facts go for it, and they are recalled for him.", factsAgainstAFlood},
 	}
 }
 
@@ -154,6 +162,29 @@ func factsSupersede(s *suite) {
 	s.equal("what holds", s.known(key("a"), false), []string{"Bergen", "Lund", "Paris", "Ystad"})
 }
 
+// Others can have told the model which of ann's words is a fact.
+func taintedFactsSupersedeTaintedOnes(s *suite) {
+	say := func(object, taint string) {
+		f := fact(key("a"), "ann", "ann", "lives in", object)
+		f.Replaces, f.Taint = true, taint
+		s.must(s.Facts.Learn(s.ctx(), f))
+	}
+	say("Malmö", "")
+	say("Oslo", "what bob said")
+	s.equal("beside a tainted one holds", s.known(key("a"), false), []string{"Malmö", "Oslo"})
+	say("Rome", "what bob said")
+	s.equal("of the tainted ones holds", s.known(key("a"), false), []string{"Malmö", "Rome"})
+	say("Rome", "")
+	all, err := s.Facts.Page(s.ctx(), key("a"), false, 10)
+	s.must(err)
+	if len(all) != 1 || all[0].Object != "Rome" || all[0].Taint != "" {
+		s.t.Errorf("after ann said it herself holds %+v", all)
+	}
+	say("Rome", "what bob said")
+	s.equal("there are", len(s.known(key("a"), true)), 4)
+	s.equal("and again there holds", s.known(key("a"), false), []string{"Rome"})
+}
+
 func factsAreStoredOnce(s *suite) {
 	for range 3 {
 		f := fact(key("a"), "ann", "Ann", "likes", "Tea")
@@ -251,4 +282,34 @@ func factsHaveALimit(s *suite) {
 	if !slices.Contains(s.recalls(key("a"), "first"), "old") {
 		s.t.Error("a fact that holds went before superseded ones")
 	}
+}
+
+func factsAgainstAFlood(s *suite) {
+	for i := range 3 { // the oldest facts of the chat, one of them superseded
+		f := fact(key("a"), "ann", "the office", "is in", fmt.Sprint("Malmö", i))
+		f.Replaces = i == 1
+		s.must(s.Facts.Learn(s.ctx(), f))
+	}
+	var flood []corebot.Fact
+	for i := range corebot.MaxFacts + 100 {
+		flood = append(flood, fact(key("a"), "mallory", "the office", "is in", fmt.Sprint("Oslo ", i)))
+	}
+	s.must(s.Facts.Learn(s.ctx(), flood...))
+	all, err := s.Facts.Page(s.ctx(), key("a"), true, 2*corebot.MaxFacts)
+	s.must(err)
+	s.equal("there are", len(all), corebot.MaxFacts)
+	recalled := func(who string) (own []string) {
+		found, err := s.Facts.RecallFor(s.ctx(), key("a"), person(who), "Where is the office?", 12)
+		s.must(err)
+		s.equal("recalled are", len(found), 12)
+		for _, f := range found {
+			if f.Sender == person("ann") {
+				own = append(own, f.Object)
+			}
+		}
+		slices.Sort(own)
+		return own
+	}
+	s.equal("recalled for ann", recalled("ann"), []string{"Malmö1", "Malmö2"})
+	s.equal("recalled for mallory", len(recalled("mallory")), 0)
 }
