@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/skills"
 	"github.com/corebot/corebot/internal/needs"
 )
@@ -121,4 +125,55 @@ func TestFewSkillsAreLookedAtOneByOne(t *testing.T) {
 	if b := many(t, 10); b.store.Noted() {
 		t.Error("ten skills are watched")
 	}
+}
+
+// A turn that looks at 256 skills is to spend under 0.3 ms on them; most turns do not look. The cost is that of the
+// cheapest ten of many turns, in processor time of their own thread, so a busy machine does not change it. A look at
+// each skill takes more than that.
+func TestATurnSpendsLittleOnManySkills(t *testing.T) {
+	b := many(t, skills.MaxSkills)
+	mustNote(t, b)
+	chat := corebot.Key{Agent: "main", Channel: "test", Account: "work", Chat: "c"}
+	turn := func(pass func()) {
+		pass()
+		if text := b.store.Prompt() + b.store.Here(chat, nil, "hello"); !strings.Contains(text, "s255") {
+			t.Fatalf("a turn is told %q", text)
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cost := func(turns int, pass func()) time.Duration {
+		begun := threadTime(t)
+		for range turns {
+			turn(pass)
+		}
+		return (threadTime(t) - begun) / time.Duration(turns)
+	}
+	least := func(pass func(), bound time.Duration) time.Duration {
+		best := cost(10, pass)
+		for try := 0; try < 200 && best >= bound; try++ {
+			best = min(best, cost(10, pass))
+		}
+		return best
+	}
+	second := func() { b.store.Age(time.Second) }
+	looks, holds := least(second, 300*time.Microsecond), least(func() {}, 30*time.Microsecond)
+	t.Logf("a turn that looks spends %v, and another one %v", looks, holds)
+	if looks >= 300*time.Microsecond || holds >= 30*time.Microsecond {
+		t.Errorf("a turn with 256 skills spends %v on them if it looks, and %v if not; want less than 300 µs and 30 µs",
+			looks, holds)
+	}
+	// Neither reads a page or makes the text anew, whatever that costs on the machine.
+	n := testing.AllocsPerRun(20, func() { turn(second) })
+	if t.Logf("a turn that looks allocates %v times", n); n > 100 {
+		t.Errorf("a turn that looks at 256 skills allocates %v times, at most 100 are meant", n)
+	}
+}
+
+// threadTime is the processor time of the calling thread.
+func threadTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Timespec
+	must(t, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used))
+	return time.Duration(used.Nano())
 }
