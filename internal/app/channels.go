@@ -458,12 +458,17 @@ type chatSessions struct {
 }
 
 // Named is a chat beside another one. Only where a chat begins with its first message is a name enough for a new one.
+// Where callers name the chats, the name of the other one stands before it: a sender writes into no chat that the caller
+// can keep for somebody else.
 func (s chatSessions) Named(k corebot.Key, name string) (corebot.Key, error) {
 	all := kinds(s.a.networks)
 	i := slices.IndexFunc(all, func(kind channels.Kind) bool { return kind.Name == k.Channel })
 	if i < 0 || !all[i].Owner && !all[i].AnyChat {
 		return corebot.Key{}, fmt.Errorf("%w: chats of %s are made on the platform, and cannot be forked",
 			corebot.ErrInvalid, k.Channel)
+	}
+	if !all[i].Owner {
+		name = k.Chat + "~" + strings.TrimPrefix(strings.TrimPrefix(name, k.Chat+"~"), k.Chat+"-")
 	}
 	to := corebot.Key{Agent: k.Agent, Channel: k.Channel, Account: k.Account, Chat: name}
 	routing := s.a.routing()

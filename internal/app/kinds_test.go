@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -257,5 +258,36 @@ func TestTheKindsAreWhatTheirChannelsPromise(t *testing.T) {
 	}
 	if limits(c.Bus).Owner != "cli,console" {
 		t.Errorf("the limits know the owner on %q", limits(c.Bus).Owner)
+	}
+}
+
+// A caller of the webhook can keep a chat for each of its people. A person who says /fork begins no chat of another one.
+// The terminal and the console are the owner's alone.
+func TestAForkAtTheWebhookIsNamedAfterItsChat(t *testing.T) {
+	c := config.Defaults()
+	c.Webhook.Enabled = true
+	sessions := chatSessions{nil, &App{config: c}}
+	for _, x := range []struct{ channel, chat, name, want string }{
+		{"webhook", "mallory", "ann", "mallory~ann"},
+		{"webhook", "mallory", "mallory~ann", "mallory~ann"},
+		{"webhook", "mallory", "mallory-77", "mallory~77"}, // the name of a fork without one
+		{"webhook", "mallory", "mallory", "mallory~mallory"},
+		{"webhook", "mallory~x", "ann", "mallory~x~ann"},
+		{"cli", "main", "pets", "pets"},
+		{"console", "main", "pets", "pets"},
+	} {
+		k := corebot.Key{Agent: corebot.DefaultAgent, Channel: x.channel, Account: "local", Chat: x.chat}
+		to, err := sessions.Named(k, x.name)
+		if err != nil || to.Chat != x.want || to.InChannel() != k.InChannel() {
+			t.Errorf("a fork of %s called %q is %s: %v", k, x.name, to, err)
+		}
+	}
+	long := corebot.Key{Agent: "main", Channel: "webhook", Chat: strings.Repeat("x", corebot.MaxKeyField)}
+	if to, err := sessions.Named(long, "ann"); !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("a fork of a chat with the longest name is %s: %v", to, err)
+	}
+	if to, err := sessions.Named(corebot.Key{Agent: "main", Channel: "telegram", Chat: "1"}, "ann"); !errors.Is(err,
+		corebot.ErrInvalid) {
+		t.Errorf("a fork on a network is %s: %v", to, err)
 	}
 }
