@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
@@ -31,7 +32,7 @@ func (o *outage) crashes(t *testing.T, seed uint64) string {
 	chance := rand.New(rand.NewPCG(seed, 1))
 	disk := o.recording.Disk()
 	base := t.TempDir()
-	for after := 0; after < 200; after += 1 + after/2 {
+	for after := 0; after < 200; after += 1 + after*long.Or(4, 1)/2 {
 		at := min(struck+after, o.recording.Len())
 		disk.Advance(at)
 		for how, files := range map[string]vfstest.Files{"a crash": disk.Whole(), "a power cut": disk.Cut(chance)} {

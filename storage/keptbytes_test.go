@@ -78,7 +78,7 @@ func saidAtLength(t *testing.T, db *DB, chat, id, word string, at time.Time) {
 // A page that became free is overwritten to its last byte, however many there are: one trunk of the list of free pages
 // has 1,022 of them.
 func TestEachFreePageIsOverwrittenToItsEnd(t *testing.T) {
-	for _, pages := range []int{1, 2, 3, 7, 100, 255, 256, 257, 1021, 1022, 1023, 1024, 2500} {
+	for _, pages := range freedPages() {
 		dir := t.TempDir()
 		db := openTest(t, dir)
 		freeTest(t, db, pages)

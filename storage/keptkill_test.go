@@ -15,8 +15,15 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var retentionKills = long.Int("retentionkill.points", 8, 40,
+var retentionKills = long.Int("retentionkill.points", 4, 40,
 	"moments at which a pass of retention is cut short, each in two ways")
+
+// freedPages are how many pages become free at once: few, and about as many as one transaction overwrites, or as one
+// trunk of the list of free pages has.
+func freedPages() []int {
+	all := []int{1, 2, 3, 7, 100, 255, 256, 257, 1021, 1022, 1023, 1024, 2500}
+	return long.Or([]int{1, 256, 1023}, all)
+}
 
 // A pass of retention, with the overwriting at its end, is cut short by a crash of the program and by a power cut. Each
 // chat is whole then, or has lost what is over. A pass that said that all is overwritten has left no byte. After any

@@ -17,7 +17,7 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var migrationKills = long.Int("migrationkill.points", 5, 20,
+var migrationKills = long.Int("migrationkill.points", 3, 20,
 	"moments at which a migration is cut short, each in two ways")
 
 // recordMigration records how a directory's database is brought to the newest schema.
@@ -39,14 +39,19 @@ func newest(t *testing.T) []string {
 	return schema(t, path)
 }
 
-// moments are positions in a recording: the first ones, where files are made, and others spread over it.
+// moments are positions in a recording: the first ones, where files are made, and others spread over it. Three moments
+// or fewer are the middle, the end and the beginning.
 func moments(recording *vfstest.Recording, n int) []int {
+	end := recording.Len()
+	if n <= 3 {
+		return []int{end / 2, end, 0}[:n]
+	}
 	var at []int
 	for i := range n / 2 {
-		at = append(at, min(i, recording.Len()))
+		at = append(at, min(i, end))
 	}
 	for i := range n - n/2 {
-		at = append(at, n/2+i*(recording.Len()-n/2)/max(n-n/2-1, 1))
+		at = append(at, n/2+i*(end-n/2)/(n-n/2-1))
 	}
 	return at
 }

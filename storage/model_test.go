@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/bus/bustest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 var (
-	modelOperations = flag.Int("model.ops", 20_000,
+	modelOperations = long.Int("model.ops", 6_000, 20_000,
 		"operations of the random histories that are compared with a model, in all")
 	modelSeed = flag.Uint64("model.seed", 0, "of the first of them")
 )
@@ -22,7 +23,7 @@ func TestRandomHistoriesAgreeWithAModelOfTheLanes(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", *modelSeed+i), func(t *testing.T) {
 			t.Parallel()
 			bustest.RunModel(t, openForSuite, bustest.ModelOptions{
-				Operations: *modelOperations / modelHistories,
+				Operations: modelOperations() / modelHistories,
 				Seed:       *modelSeed + i,
 			})
 		})

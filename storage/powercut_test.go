@@ -17,7 +17,7 @@ import (
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
-var powerCuts = long.Int("powercut.states", 80, 240, "states of the disk that the power-cut test looks at")
+var powerCuts = long.Int("powercut.states", 40, 240, "states of the disk that the power-cut test looks at")
 
 // pragma sets a pragma of the write connection before the writer runs.
 func pragma(t testing.TB, db *DB, text string) {
@@ -192,7 +192,7 @@ func TestPowerCutsLoseNothingThatWasAcknowledged(t *testing.T) {
 // With NORMAL only a checkpoint syncs the log. A commit that is longer than wal_autocheckpoint makes a checkpoint
 // before it is acknowledged, and then nothing can be lost. So the commits here are shorter.
 func TestPowerCutsLoseMessagesWhereCommitsAreNotSynced(t *testing.T) {
-	states := powerCuts() / 4
+	states := max(20, powerCuts()/4)
 	for name, c := range map[string]struct {
 		prepare func(*DB)
 		lies    bool

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -17,12 +16,13 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/router"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/tools"
 )
 
-var staleRuns = flag.Int("stale.runs", 84, "turns whose lease is stolen while they run")
+var staleRuns = long.Int("stale.runs", 42, 84, "turns whose lease is stolen while they run")
 
 // pausePoint is a place of a turn at which its worker hangs until its lease is over.
 type pausePoint int
@@ -80,10 +80,10 @@ func thieves() map[string]func(k *apptest.Kit, d corebot.Delivery) error {
 // from then on, and no tool may begin.
 func TestAWorkerWhoseLeaseWasStolenInTheMiddleOfATurnChangesNothing(t *testing.T) {
 	run := 0
-	for run < *staleRuns {
+	for run < staleRuns() {
 		for point := range pausePoints {
 			for name, thief := range thieves() {
-				if run++; run > *staleRuns {
+				if run++; run > staleRuns() {
 					return
 				}
 				t.Run(fmt.Sprintf("%d %v, the new owner %s", run, point, name), func(t *testing.T) {

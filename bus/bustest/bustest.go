@@ -13,6 +13,7 @@ package bustest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -98,8 +99,9 @@ type spec struct {
 	hold     func(*suite)
 }
 
-// Run checks a store against the contract.
-func Run(t *testing.T, open Open) {
+// Run checks a store against the contract, or only against chapters of it.
+func Run(t *testing.T, open Open, only ...string) {
+	found := 0
 	for _, chapter := range []struct {
 		title string
 		specs []spec
@@ -122,6 +124,10 @@ func Run(t *testing.T, open Open) {
 		{"queue modes", modeSpecs()},
 		{"histories", historySpecs()},
 	} {
+		if len(only) > 0 && !slices.Contains(only, chapter.title) {
+			continue
+		}
+		found++
 		t.Run(chapter.title, func(t *testing.T) {
 			for _, s := range chapter.specs {
 				t.Run(s.sentence, func(t *testing.T) {
@@ -129,5 +135,8 @@ func Run(t *testing.T, open Open) {
 				})
 			}
 		})
+	}
+	if len(only) > 0 && found != len(only) {
+		t.Errorf("%d of the chapters %q are there", found, only)
 	}
 }
