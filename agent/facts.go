@@ -20,8 +20,8 @@ import (
 
 // Facts keeps what people said as facts, and finds those that have to do with a message.
 type Facts interface {
-	// RecallFor finds the facts that a chat sees and that have words of a text, at most limit. Half of the places are for
-	// what a principal said himself.
+	// RecallFor finds the facts that a chat sees and that have words of a text, at most limit. Half of the places are
+	// for what a principal said himself.
 	RecallFor(ctx context.Context, k corebot.Key, who corebot.Principal, text string, limit int) ([]corebot.Fact, error)
 	// Learn stores facts and the step that found them, in one commit.
 	Learn(ctx context.Context, d corebot.Delivery, step corebot.Step, facts []corebot.Fact) error

@@ -214,9 +214,9 @@ func TestAFloodOfFactsLeavesRoomForWhatTheSenderSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	learn("ann", "Malmö")
+	learn("ann", "Malmö"+strings.Repeat(" Malmö", 30))
 	for i := range 200 {
-		learn("mallory", fmt.Sprint(i, strings.Repeat(" Oslo", 60)))
+		learn("mallory", fmt.Sprint(i, strings.Repeat(" Oslo", 20))) // ten of them leave no room for ann's
 	}
 	text := messagesText(b.hearsFrom(t, "ann", "1", "Where is the office?"))
 	if !strings.Contains(text, "is in · Malmö") || strings.Contains(text, "Oslo") {

@@ -24,8 +24,8 @@ import (
 //   - However much others say, their facts displace none of somebody who asks: see [Facts.RecallFor].
 //   - A fact that is deleted or superseded is in no index.
 //
-// Limit: a chat has at most [corebot.MaxFacts]. Beyond that the oldest facts of the sender who has the most are deleted,
-// his superseded ones first.
+// Limit: a chat has at most [corebot.MaxFacts]. Beyond that the oldest facts of the sender who has the most are
+// deleted, his superseded ones first.
 type Facts struct {
 	db *DB
 	by corebot.AuditEvent
@@ -52,8 +52,8 @@ var (
 	ownersOf = &query{`SELECT id FROM fact_owners WHERE agent = ?1 AND ((channel = ?2 AND account = ?3 AND chat = ?4
 		AND thread = ?5) OR (channel = ?2 AND account = ?3 AND chat = '' AND thread = '')
 		OR (channel = '' AND account = '' AND chat = '' AND thread = '')) ORDER BY chat DESC, channel DESC`}
-	// The facts whose place a new one takes, of which only one can hold. Others can have had a hand in a tainted fact, so
-	// it takes the place of none that is its sender's own.
+	// The facts whose place a new one takes, of which only one can hold. Others can have had a hand in a tainted fact,
+	// so it takes the place of none that is its sender's own.
 	factsAbout = &query{`SELECT id FROM facts WHERE owner_id = ?1 AND about = ?2 AND sender = ?4 AND chat_id = ?5
 		AND superseded_by = 0 AND (?6 = '' OR taint <> '')`}
 	// The same fact with a taint, whose place one without takes.

@@ -64,8 +64,8 @@ func TestTheCostOfARecallDoesNotGrowWithTheFacts(t *testing.T) {
 	}
 }
 
-// Half of the places of a recall are for the one who asks. To find what he said costs no more when others have said very
-// much with the same words, and 10,000 facts of one person are no other cost than a hundred.
+// Half of the places of a recall are for the one who asks. To find what he said costs no more when others have said
+// very much with the same words, and 10,000 facts of one person cost what a hundred cost.
 func TestTheCostOfARecallForSomebodyDoesNotGrowWithWhatOthersSaid(t *testing.T) {
 	const most = 5_000 // it takes 4,580 at most
 	for _, n := range []int{100, corebot.MaxFacts} {
@@ -102,7 +102,8 @@ func readerSteps(db *DB) (n int64) {
 }
 
 // BenchmarkRecall recalls facts for one message, of 100,000 facts in ten chats. In one of the chats every fact has the
-// words of the message. It is for the one who said them all, for somebody else, and for nobody. Other programs on the computer change its processor time little.
+// words of the message. It is for the one who said them all, for somebody else, and for nobody. Other programs on the
+// computer change its processor time little.
 func BenchmarkRecall(b *testing.B) {
 	db := openTest(b, b.TempDir())
 	facts := NewFacts(db)

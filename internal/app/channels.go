@@ -458,8 +458,8 @@ type chatSessions struct {
 }
 
 // Named is a chat beside another one. Only where a chat begins with its first message is a name enough for a new one.
-// Where callers name the chats, the name of the other one stands before it: a sender writes into no chat that the caller
-// can keep for somebody else.
+// Where callers name the chats, the name of the other one stands before it: a sender writes into no chat that the
+// caller can keep for somebody else.
 func (s chatSessions) Named(k corebot.Key, name string) (corebot.Key, error) {
 	all := kinds(s.a.networks)
 	i := slices.IndexFunc(all, func(kind channels.Kind) bool { return kind.Name == k.Channel })

@@ -261,8 +261,8 @@ func TestTheKindsAreWhatTheirChannelsPromise(t *testing.T) {
 	}
 }
 
-// A caller of the webhook can keep a chat for each of its people. A person who says /fork begins no chat of another one.
-// The terminal and the console are the owner's alone.
+// A caller of the webhook can keep a chat for each of its people. A person who says /fork begins no chat of another
+// one. The terminal and the console are the owner's alone.
 func TestAForkAtTheWebhookIsNamedAfterItsChat(t *testing.T) {
 	c := config.Defaults()
 	c.Webhook.Enabled = true

@@ -43,7 +43,8 @@ func factSpecs() []spec {
 			factsSupersede,
 		},
 		{
-			"A tainted fact supersedes none that is its sender's own, and is superseded by the same fact without taint.",
+			"A tainted fact supersedes none that is its sender's own, " +
+				"and is superseded by the same fact without taint.",
 			taintedFactsSupersedeTaintedOnes,
 		},
 		{"A fact that is stored again is the same fact.", factsAreStoredOnce},
