@@ -114,11 +114,14 @@ func (c *Channel) file(ctx context.Context, text []byte) error {
 }
 
 // arrives is how long a copy of a mail that was taken may be on its way to the mailbox at least. A busy server can need
-// more than 15 s. A server whose copies were later of late has more time, up to the most. Tests wait for less.
+// more than 15 s. A server whose copies were later of late has more time, up to [MostArrives]. Tests wait for less.
 var arrives = 30 * time.Second
 
+// MostArrives is how long a mail whose sending was cut off waits at most for its copy, while the servers are in reach.
+// Then it is sent again.
+const MostArrives = 5 * time.Minute
+
 const (
-	mostArrives  = 5 * time.Minute
 	latelyCounts = 10 * time.Minute // how long a late copy counts
 	timesAsLate  = 3                // so much later than the latest copy of late another one can be
 )
@@ -145,7 +148,7 @@ func (c *Channel) waits() time.Duration {
 	if time.Since(c.late.at) > latelyCounts {
 		return arrives
 	}
-	return min(max(arrives, timesAsLate*c.late.took), mostArrives)
+	return min(max(arrives, timesAsLate*c.late.took), MostArrives)
 }
 
 // lookAgain is when to search the mailbox anew meanwhile. A search can take long in a large mailbox, so the reception

@@ -145,10 +145,10 @@ func (r *reading) reaction(ctx context.Context) (means bool, err error) {
 	if own, is := known(r.c, &r.c.rooms.own, of); is && !own || !is && r.c.rooms.looked >= mostSigned {
 		return false, nil
 	}
-	if means, err = r.c.isOwn(ctx, r.me, r.in.Chat, of); err != nil || !means {
+	if means, err = r.c.isOwn(ctx, r.me, r.in.Chat, of, r.event.Sender); err != nil || !means {
 		return false, err
 	}
-	if r.in.Thread, err = r.c.threadOf(ctx, r.in.Chat, of); err != nil {
+	if r.in.Thread, err = r.c.threadOf(ctx, r.in.Chat, of, r.event.Sender); err != nil {
 		return false, err
 	}
 	r.in.Envelope.Group, err = r.c.isGroup(ctx, r.in.Chat)
@@ -161,7 +161,7 @@ func (r *reading) edit(ctx context.Context) (means bool, err error) {
 	if !isEvent(of) || len(r.content.New) == 0 {
 		return false, nil
 	}
-	if r.in.Thread, err = r.c.threadOf(ctx, r.in.Chat, of); err != nil {
+	if r.in.Thread, err = r.c.threadOf(ctx, r.in.Chat, of, r.event.Sender); err != nil {
 		return false, err
 	}
 	r.in.EditOf = of
@@ -185,7 +185,7 @@ func (r *reading) message(ctx context.Context) (means bool, err error) {
 	spoken := r.me.words(c)
 	r.in.Envelope.Mentioned = spoken.mentioned
 	if answered := r.in.Envelope.ReplyTo; answered != "" && r.in.Envelope.Group && !spoken.mentioned {
-		if r.in.Envelope.Mentioned, err = r.c.isOwn(ctx, r.me, r.in.Chat, answered); err != nil {
+		if r.in.Envelope.Mentioned, err = r.c.isOwn(ctx, r.me, r.in.Chat, answered, r.event.Sender); err != nil {
 			return false, err
 		}
 	}

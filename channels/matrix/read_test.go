@@ -245,25 +245,6 @@ func TestAReactionToSomebodyElseSaysNothingToTheBot(t *testing.T) {
 	}
 }
 
-// A stranger can react to anything, as often as he likes.
-func TestManyReactionsLeaveTheAnswersToTheBot(t *testing.T) {
-	s, d := platform(t), &channeltest.Door{}
-	s.Room(group, matrixtest.Ann, "@bob:test", "@eve:test")
-	own := s.Say(matrixtest.Said{Room: group, From: matrixtest.Bot, Text: "before"})
-	begun(t, s, d)() // what is said while Corebot is away comes in one piece
-	for i := range 150 {
-		s.Say(matrixtest.Said{
-			Room: group, From: "@eve:test", Type: "m.reaction", Content: reacts(fmt.Sprint("$none", i), "👍"),
-		})
-	}
-	s.Say(matrixtest.Said{Room: group, Text: "yes", Content: answering(own)})
-	begun(t, s, d)
-	until(t, "the answer is stored", func() bool { return slices.Contains(d.Texts(), "yes") })
-	if got := d.Got(); len(got) != 1 || !got[0].Envelope.Mentioned {
-		t.Errorf("they came in as %+v", got)
-	}
-}
-
 func edits(of, text string) map[string]any {
 	return map[string]any{
 		"m.new_content": map[string]any{"msgtype": "m.text", "body": text},
@@ -396,21 +377,6 @@ func TestHostileEventsHarmNobody(t *testing.T) {
 	got := d.Got()
 	if len(got) != 2 || got[0].ID != odd || got[0].Text() != "odd" || !got[0].Envelope.SentAt.IsZero() {
 		t.Errorf("they came in as %+v", got)
-	}
-}
-
-func TestAFloodOfRepliesAsksTheHomeserverForAFew(t *testing.T) {
-	s, d := platform(t), &channeltest.Door{}
-	s.Room(group, matrixtest.Ann, "@bob:test")
-	begun(t, s, d)()
-	for i := range 500 {
-		s.Say(matrixtest.Said{Room: group, Text: "x", Content: answering(fmt.Sprint("$none", i))})
-	}
-	_, stop := run(t, open(t, s), d)
-	until(t, "all is stored", func() bool { return len(d.Got()) == 500 })
-	stop()
-	if n := len(s.Calls("event")); n > 100 {
-		t.Errorf("it was asked %d times", n)
 	}
 }
 

@@ -18,10 +18,15 @@ type rooms struct {
 	own     map[string]bool   // events that messages answer: whether the account sent them
 	sent    map[string]string // what the account has said, by its mark
 	looked  int               // how often the homeserver was asked for an event since the last sync
+	askers  map[string]int    // how often of these for what one sender has said
 }
 
 // mostLooked bounds the questions for events that one sync causes: people choose how many there are.
 const mostLooked = 100
+
+// mostOfOne bounds those that one sender causes, so that nobody uses up the questions of the others with replies to
+// events that do not exist.
+const mostOfOne = 10
 
 // mostSigned bounds those that reactions cause. Where people react to more, questions are left for the answers to the
 // account, which are prompts.
@@ -100,11 +105,14 @@ func (c *Channel) changed(room string) {
 	}
 }
 
-// lookUp asks for an event of a room. Without one there is no error: it may be gone, or hidden from the account.
-func (c *Channel) lookUp(ctx context.Context, room, id string) (e event, err error) {
-	if c.rooms.looked++; c.rooms.looked > mostLooked {
+// lookUp asks for an event of a room, because a sender has named it. Without one there is no error: it may be gone, or
+// hidden from the account.
+func (c *Channel) lookUp(ctx context.Context, room, id, sender string) (e event, err error) {
+	if c.rooms.looked >= mostLooked || c.rooms.askers[sender] >= mostOfOne {
 		return event{}, nil
 	}
+	c.rooms.looked++
+	c.rooms.askers[sender]++
 	e, err = call[event](ctx, &c.client, channels.Get("rooms", room, "event", id))
 	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.status < 429 {
 		return event{}, nil
@@ -115,12 +123,12 @@ func (c *Channel) lookUp(ctx context.Context, room, id string) (e event, err err
 	return e, nil
 }
 
-// threadOf is the thread in which an event was said.
-func (c *Channel) threadOf(ctx context.Context, room, id string) (string, error) {
+// threadOf is the thread in which an event was said that a sender names.
+func (c *Channel) threadOf(ctx context.Context, room, id, sender string) (string, error) {
 	if thread, is := known(c, &c.rooms.threads, id); is {
 		return thread, nil
 	}
-	e, err := c.lookUp(ctx, room, id)
+	e, err := c.lookUp(ctx, room, id, sender)
 	if err != nil {
 		return "", err
 	}
@@ -131,12 +139,12 @@ func (c *Channel) threadOf(ctx context.Context, room, id string) (string, error)
 	return thread, nil
 }
 
-// isOwn says whether the account sent an event.
-func (c *Channel) isOwn(ctx context.Context, me self, room, id string) (bool, error) {
+// isOwn says whether the account sent an event that a sender names.
+func (c *Channel) isOwn(ctx context.Context, me self, room, id, sender string) (bool, error) {
 	if own, is := known(c, &c.rooms.own, id); is {
 		return own, nil
 	}
-	e, err := c.lookUp(ctx, room, id)
+	e, err := c.lookUp(ctx, room, id, sender)
 	if err != nil {
 		return false, err
 	}

@@ -189,7 +189,7 @@ func (c *Channel) take(ctx context.Context, door channels.Door, me self, at plac
 		taken, err := door.AcceptBatch(ctx, nil, at.cursor.To(position(me, a.Next)))
 		return place{taken.Cursor, a.Next, time.Now()}, err
 	}
-	c.rooms.looked = 0
+	c.rooms.looked, c.rooms.askers = 0, map[string]int{}
 	var all []said
 	var open []string
 	rooms := map[string]joined{}

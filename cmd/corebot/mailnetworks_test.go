@@ -12,9 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot/channels/mail"
 	"github.com/corebot/corebot/channels/mail/mailtest"
 	"github.com/corebot/corebot/internal/long"
 )
+
+// mailPatience is how long a test waits for what a bot says by mail: a reply whose sending was cut off waits for a late
+// copy first.
+const mailPatience = mail.MostArrives + siegePatience
 
 // mailPlatform is a mail server that loses answers to sends, refuses some for now, and is started anew meanwhile. Each
 // person has one conversation: the mails of one thread.

@@ -235,7 +235,7 @@ func awaitListener(t *testing.T, addr, log string) {
 			_ = conn.Close()
 			return
 		}
-		if time.Since(began) > siegePatience {
+		if time.Since(began) > mailPatience {
 			text, _ := os.ReadFile(log)
 			t.Fatalf("nothing listens at %s:\n%s", addr, text)
 		}
@@ -260,7 +260,7 @@ func (l *letterbox) post(from, to, root, text string) {
 		if err == nil {
 			return
 		}
-		if time.Since(began) > siegePatience {
+		if time.Since(began) > mailPatience {
 			l.t.Fatalf("%s cannot send a mail: %v", from, err)
 		}
 	}

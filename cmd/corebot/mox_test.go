@@ -159,7 +159,7 @@ func (m *mox) say(chat int, text string) {
 		if err == nil {
 			return
 		}
-		if time.Since(began) > siegePatience {
+		if time.Since(began) > mailPatience {
 			m.t.Fatalf("%s cannot send a mail: %v", from, err)
 		}
 	}
@@ -195,7 +195,7 @@ func (m *mox) shown(chat int) (texts []string) {
 		if strings.Contains(waits, "(none)") {
 			break
 		}
-		if m.flush(); time.Since(began) > siegePatience {
+		if m.flush(); time.Since(began) > mailPatience {
 			m.t.Fatalf("the queue of the server does not empty:\n%s", waits)
 		}
 	}

@@ -41,6 +41,14 @@ type network struct {
 	open    func(t *testing.T, chats int) networkPlatform
 }
 
+// patience is how long a test waits for what the bot does there.
+func (n network) patience() time.Duration {
+	if n.kind == "mail" {
+		return mailPatience
+	}
+	return siegePatience
+}
+
 // networkPlatform is where people write to the bot, each in a chat of his own. It refuses and loses some sends of the
 // bot.
 type networkPlatform interface {
@@ -185,7 +193,7 @@ func besiegeWith(t *testing.T, n network, script llmtest.Script) *besieged {
 					"COREBOT_BUS_BACKOFF_BASE=10ms",
 				},
 			},
-			url: "http://" + observability,
+			url: "http://" + observability, bears: n.patience(),
 		},
 		network: n, platform: n.open(t, networkChats()), said: make([][]string, networkChats()),
 		sure: make([]int, networkChats()),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,7 @@ type siege struct {
 	end     func()
 	url     string // of the listener that tells how the program is
 	pace    *pace
+	bears   time.Duration   // how long it waits; siegePatience if it is 0
 	readies []time.Duration // from the start of the process to the first yes of /ready
 	exits   []time.Duration // from SIGTERM to the end of the process
 	checks  int             // of the database, all of which found it whole
@@ -236,9 +238,10 @@ func (s *siege) begin() {
 // await asks until the answer is yes.
 func (s *siege) await(what string, yes func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(siegePatience); !yes(); time.Sleep(20 * time.Millisecond) {
+	most := cmp.Or(s.bears, siegePatience)
+	for deadline := time.Now().Add(most); !yes(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("not after %v: %s\n%s\n%s", siegePatience, what, s.ask("/status"), s.lastLog())
+			s.t.Fatalf("not after %v: %s\n%s\n%s", most, what, s.ask("/status"), s.lastLog())
 		}
 	}
 }
