@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -32,6 +33,10 @@ type Kind struct {
 	AnyAgent bool
 	// AnyChat says that a caller who asks for the messages of a chat gets them, even if nobody has spoken there yet.
 	AnyChat bool
+
+	// Redelivers is how long after a message was given first the platform may give it again: a restart, or an
+	// acknowledgement that was lost, has it do so. 0: it never does. Ids of messages are remembered for longer.
+	Redelivers time.Duration
 
 	// About says in a few words what an account of the network is.
 	About string

@@ -70,6 +70,9 @@ type Subject struct {
 	Edit   func(door channels.Accepter, id, of, text string)
 	Delete func(door channels.Accepter, id, of string)
 
+	// Again has the platform give the bot once more what was said under an id; nil: it gives nothing twice.
+	Again func(id string)
+
 	// Pose has somebody else say something under the name of the person, and wherever he can. nil: nobody can take the
 	// name of another.
 	Pose func(id, text string)

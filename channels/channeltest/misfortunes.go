@@ -46,22 +46,28 @@ func Misfortunes(t *testing.T, subject func(t *testing.T) Subject) {
 		"connections hang": sets(platform.Hangs), "the account is revoked": isRevoked, "a chat is closed": isClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(26 * 365 * 24 * time.Hour) // the clock begins before the ids of Discord do
-				network := platform.InMemory(t)
-				r := &rig{Subject: subject(t), t: t, dir: t.TempDir(), model: apptest.Always(echoes)}
-				if r.Chat == "" {
-					r.Chat = Chat
-				}
-				if r.ID == nil {
-					r.ID = func(id string) string { return id }
-				}
-				r.start()
-				defer func() { r.stop() }()
-				play(r, network)
-			})
+			virtually(t, subject, play)
 		})
 	}
+}
+
+// virtually plays something in virtual time, on a network in memory, with a Corebot that answers.
+func virtually(t *testing.T, subject func(t *testing.T) Subject, play func(*rig, *platform.Memory)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(26 * 365 * 24 * time.Hour) // the clock begins before the ids of Discord do
+		network := platform.InMemory(t)
+		r := &rig{Subject: subject(t), t: t, dir: t.TempDir(), model: apptest.Always(echoes)}
+		if r.Chat == "" {
+			r.Chat = Chat
+		}
+		if r.ID == nil {
+			r.ID = func(id string) string { return id }
+		}
+		r.start()
+		defer func() { r.stop() }()
+		play(r, network)
+	})
 }
 
 func isRevoked(r *rig, network *platform.Memory) {

@@ -68,6 +68,12 @@ func TestDiscordGetsOverMisfortunes(t *testing.T) {
 	})
 }
 
+func TestDiscordGivesAMessageAgainAndItIsAnsweredOnce(t *testing.T) {
+	channeltest.Redelivery(t, discord.Network().Redelivers, func(t *testing.T) channeltest.Subject {
+		return subject(t, "")
+	})
+}
+
 func subject(t *testing.T, thread string) channeltest.Subject {
 	t.Helper()
 	return subjectOf(t, platform(t), thread)
@@ -123,6 +129,7 @@ func subjectOf(t *testing.T, s *discordtest.Server, thread string) channeltest.S
 			names.Is(id, fmt.Sprintf("%s/edit/%d", names.Of(of), edited.UnixMilli()))
 		},
 		Delete: func(_ channels.Accepter, id, of string) { s.Delete(at, names.Of(of)) },
+		Again:  func(id string) { s.Again(at, names.Of(id)) },
 		Shown:  func() []string { return s.Texts(at) },
 		Cut:    s.Cut, Silence: s.Silence,
 		Refuse: func(n int) { s.Refuse(n, 0.001) },

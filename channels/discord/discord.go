@@ -67,7 +67,7 @@ func (s Settings) Validate() error {
 // Network is the line for the list of networks.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
-		Name: "discord", People: true, About: "a bot of Discord",
+		Name: "discord", People: true, Redelivers: 24 * time.Hour, About: "a bot of Discord",
 		Questions: []channels.Question{
 			{Key: "api_url", Text: "Address of the HTTP API"},
 			{Key: "token", Text: "Token of the bot", Hint: "The page Bot of https://discord.com/developers shows it."},

@@ -150,6 +150,12 @@ func TestMailGetsOverMisfortunes(t *testing.T) {
 	})
 }
 
+func TestMailGivesAMessageAgainAndItIsAnsweredOnce(t *testing.T) {
+	channeltest.Redelivery(t, mail.Network().Redelivers, func(t *testing.T) channeltest.Subject {
+		return subject(t, "self")
+	})
+}
+
 func subject(t *testing.T, copies string) channeltest.Subject {
 	t.Helper()
 	return subjectOf(t, platform(t), copies)
@@ -174,7 +180,7 @@ func subjectOf(t *testing.T, s *mailtest.Server, copies string) channeltest.Subj
 			said.Store(id, true)
 			s.Say(mailtest.Said{ID: id, Text: text, Headers: "References: <thread@people.test>\n"})
 		},
-		FilesInMessages: true,
+		FilesInMessages: true, Again: func(string) { s.Renumber() }, // all of it
 		Attach: func(_ channels.Accepter, id, text string, f channeltest.SentFile) string {
 			s.Awaited()
 			said.Store(id, true)

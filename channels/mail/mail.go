@@ -87,7 +87,7 @@ const authservHint = "open the source of a mail in the mailbox: the first word b
 // Network is the line for the list of networks.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
-		Name: "mail", People: true, About: "a mailbox, by IMAP and SMTP",
+		Name: "mail", People: true, Redelivers: rereads, About: "a mailbox, by IMAP and SMTP",
 		Questions: []channels.Question{
 			{Key: "address", Text: "Mail address of Corebot"},
 			{Key: "imap", Text: "Server of the mailbox, by IMAP", Hint: "HOST:PORT, such as imap.example.org:993."},

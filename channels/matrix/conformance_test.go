@@ -63,6 +63,10 @@ func TestMatrixGetsOverMisfortunes(t *testing.T) {
 	channeltest.Misfortunes(t, subject)
 }
 
+func TestMatrixGivesAMessageAgainAndItIsAnsweredOnce(t *testing.T) {
+	channeltest.Redelivery(t, matrix.Network().Redelivers, subject)
+}
+
 func subject(t *testing.T) channeltest.Subject {
 	t.Helper()
 	return subjectOf(t, platform(t))
@@ -111,6 +115,7 @@ func subjectOf(t *testing.T, s *matrixtest.Server) channeltest.Subject {
 		Delete: func(_ channels.Accepter, id, of string) {
 			names.Is(id, s.Redact(room, matrixtest.Ann, names.Of(of)))
 		},
+		Again: func(id string) { s.Again(room, names.Of(id)) },
 		Shown: func() []string { return s.Texts(room) },
 		Cut:   s.Cut, Silence: s.Silence,
 		Refuse: func(n int) { s.Refuse(n, 1) },

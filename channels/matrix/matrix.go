@@ -67,7 +67,7 @@ func (s Settings) Validate() error {
 // Network is the line for the list of networks.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
-		Name: "matrix", People: true, About: about(),
+		Name: "matrix", People: true, Redelivers: 24 * time.Hour, About: about(),
 		Questions: []channels.Question{
 			{Key: "homeserver", Text: "Address of the homeserver", Hint: "Such as https://matrix.example.org."},
 			{Key: "token", Text: "Access token of the account", Hint: "docs/channels.md says how to log in for one."},

@@ -60,6 +60,12 @@ func TestSlackGetsOverMisfortunes(t *testing.T) {
 	})
 }
 
+func TestSlackGivesAMessageAgainAndItIsAnsweredOnce(t *testing.T) {
+	channeltest.Redelivery(t, slack.Network().Redelivers, func(t *testing.T) channeltest.Subject {
+		return subject(t, false)
+	})
+}
+
 func subject(t *testing.T, threaded bool) channeltest.Subject {
 	t.Helper()
 	return subjectOf(t, platform(t), threaded)
@@ -112,6 +118,7 @@ func subjectOf(t *testing.T, s *slacktest.Server, threaded bool) channeltest.Sub
 			names.Is(id, names.Of(of)+"/edit/"+s.Edit(chat, names.Of(of), begin+text))
 		},
 		Delete: func(_ channels.Accepter, _, of string) { s.Delete(chat, names.Of(of)) },
+		Again:  func(id string) { s.Again(chat, names.Of(id)) },
 		Shown:  func() []string { return s.Texts(chat) },
 		Cut:    s.Cut, Silence: s.Silence, Refuse: s.Refuse,
 	}

@@ -59,7 +59,7 @@ func (s Settings) Validate() error {
 // Network is the line for the list of networks.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
-		Name: "slack", People: true, About: "an app of Slack",
+		Name: "slack", People: true, Redelivers: 24 * time.Hour, About: "an app of Slack",
 		Questions: []channels.Question{
 			{Key: "token", Text: "Bot token of the app, xoxb-…", Hint: "docs/channels.md says how to make the app."},
 			{Key: "app_token", Text: "App-level token, xapp-…", Hint: "Its scope is connections:write."},

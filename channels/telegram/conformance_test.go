@@ -112,10 +112,17 @@ func subjectOf(t *testing.T, s *telegramtest.Server, addr string) channeltest.Su
 			names.Is(id, strconv.FormatInt(said, 10))
 			return ""
 		},
+		Again: func(string) { s.Replay() }, // all of it
 		Shown: func() []string { return s.Texts(chat) },
 		Cut:   s.Cut, Silence: s.Silence,
 		Refuse: func(n int) { s.Refuse(n, 0.001) },
 	}
+}
+
+func TestTelegramGivesAMessageAgainAndItIsAnsweredOnce(t *testing.T) {
+	channeltest.Redelivery(t, telegram.Network().Redelivers, func(t *testing.T) channeltest.Subject {
+		return subject(t, "")
+	})
 }
 
 func TestTelegramGetsOverMisfortunes(t *testing.T) {

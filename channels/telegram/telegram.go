@@ -63,7 +63,7 @@ func (s Settings) Validate() error {
 // Network is the line for the list of networks.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
-		Name: "telegram", People: true, About: "a bot of Telegram",
+		Name: "telegram", People: true, Redelivers: 24 * time.Hour, About: "a bot of Telegram",
 		Questions: []channels.Question{
 			{Key: "api_url", Text: "Address of the Bot API"},
 			{Key: "token", Text: "Token of the bot", Hint: "Write /newbot to @BotFather on Telegram to get one."},

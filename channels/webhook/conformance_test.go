@@ -14,6 +14,7 @@ import (
 
 	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/channels/channeltest"
+	"github.com/corebot/corebot/channels/channeltest/platform"
 )
 
 // caller is a program that talks through the webhook that runs at the moment.
@@ -88,6 +89,33 @@ func (c *caller) replies() (texts []string) {
 		texts = append(texts, m.Content)
 	}
 	return texts
+}
+
+// A caller can repeat a message for as long as ids are known.
+func TestACallerRepeatsAMessageAndItIsAnsweredOnce(t *testing.T) {
+	const known = 7 * 24 * time.Hour // bus.dedupe_ttl, as it is by default
+	channeltest.Redelivery(t, known, func(t *testing.T) channeltest.Subject {
+		c, box := &caller{t: t}, openMailbox(t)
+		return channeltest.Subject{
+			Account: channels.Account{Kind: Channel},
+			Open: func() channels.Channel {
+				w, err := prepare(box, Options{Token: testToken, Log: zerolog.Nop()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := platform.Listener("127.0.0.1:1")
+				if err == nil {
+					err = w.attach(l)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.now.Store(w)
+				return w
+			},
+			Say: c.post, Again: func(id string) { c.post(nil, id, "question 0") }, Shown: c.replies,
+		}
+	})
 }
 
 func TestTheWebhookKeepsTheGuaranteesOfAChannel(t *testing.T) {

@@ -115,7 +115,9 @@ func ownersChannel() corebot.OwnersChannel {
 // networkSettings are the networks as the settings know them.
 func networkSettings(networks []channels.Network) (all []config.Network) {
 	for _, n := range networks {
-		all = append(all, config.Network{Kind: n.Name, Standard: n.Standard})
+		all = append(all, config.Network{
+			Kind: n.Name, Standard: n.Standard, Redelivers: n.Redelivers,
+		})
 	}
 	return all
 }

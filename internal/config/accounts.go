@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unique"
 
@@ -20,8 +21,9 @@ import (
 // Its values are the defaults. A text with the tag secret:"yes" can be a reference. If the struct has a method
 // Validate() error, it is asked last.
 type Network struct {
-	Kind     string
-	Standard any
+	Kind       string
+	Standard   any
+	Redelivers time.Duration // how long after it was given first the network may give a message again; 0: never
 }
 
 // Common are the settings that an account of any network has.
@@ -253,6 +255,20 @@ func (e *Explanation) resolveAccount(d draft, r *resolver) (stored storedAccount
 		return stored, fmt.Errorf("%s: %w", d.key(), err)
 	}
 	return stored, nil
+}
+
+// validateMemory refuses a memory of messages that is shorter than the time for which a network gives them again: such
+// a message would be answered again. Messages that are kept for ever are known for ever.
+func (s *settings) validateMemory(c Config) error {
+	for _, d := range s.drafts {
+		if known, again := c.Bus.DedupeTTL, d.network.Redelivers; c.Retention.Messages > 0 && known < again {
+			return corebot.WithHint(fmt.Errorf("bus.dedupe_ttl is %v, and %s can give a message again for %v",
+				durationText(known), d.network.Kind, durationText(again)),
+				fmt.Sprintf("a message would be answered again: bus.dedupe_ttl must be at least %v",
+					durationText(again)))
+		}
+	}
+	return nil
 }
 
 // explainAccount notes the values of an account, with its secrets looked up.

@@ -189,6 +189,26 @@ func TestAChangedAccountNeedsARestart(t *testing.T) {
 	}
 }
 
+func TestAMemoryOfMessagesIsLongerThanNetworksGiveThemAgain(t *testing.T) {
+	clean(t)
+	birds := pigeons()
+	birds.Redelivers = 24 * time.Hour
+	const account = "\nchannels: {pigeon: {main: {token: x}}}"
+	for text, refused := range map[string]bool{
+		"bus: {dedupe_ttl: 23h}" + account:                             true,
+		"bus: {dedupe_ttl: 24h}" + account:                             false,
+		"bus: {dedupe_ttl: 1h}\nretention: {messages: 0s}" + account:   false,
+		"bus: {dedupe_ttl: 1h}\nretention: {messages: 240h}":           false,
+		"bus: {dedupe_ttl: 1h}\nretention: {messages: 240h}" + account: true,
+	} {
+		_, err := Load(homeWith(t, "corebot.yaml", text), birds)
+		if (err != nil) != refused || refused && (!strings.Contains(err.Error(), "bus.dedupe_ttl is ") ||
+			!strings.Contains(corebot.HintOf(err), "at least 24h")) {
+			t.Errorf("%s: %v, hint: %s", text, err, corebot.HintOf(err))
+		}
+	}
+}
+
 func TestTheSchemaKnowsTheAccountsOfNetworks(t *testing.T) {
 	raw, err := json.Marshal(Schema(pigeons()))
 	if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
@@ -61,7 +62,7 @@ func Explain(home string, networks ...Network) (Explanation, error) {
 	for key := range s.from {
 		e.Config.ConsoleAsked = e.Config.ConsoleAsked || strings.HasPrefix(key, "console.")
 	}
-	return e, e.Config.validate()
+	return e, cmp.Or(e.Config.validate(), s.validateMemory(e.Config))
 }
 
 // resolve puts the secrets in the places of their references, and notes where every value comes from.

@@ -108,6 +108,14 @@ func (s *Server) Say(a Said) string {
 	return m["id"].(string)
 }
 
+// Again gives the bot a message of Ann once more, under a new sequence.
+func (s *Server) Again(channel, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.channels[channel]
+	s.tell("MESSAGE_CREATE", c, Ann, c.find(id))
+}
+
 // Edit gives a message another text, and the time of the edit.
 func (s *Server) Edit(channel, id, text string) time.Time {
 	s.mu.Lock()

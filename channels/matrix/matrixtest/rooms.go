@@ -169,6 +169,20 @@ func (s *Server) Say(m Said) string {
 	return id
 }
 
+// Again has the next sync give an event once more.
+func (s *Server) Again(room, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rooms[room]
+	for _, e := range r.events {
+		if e.fields["event_id"] == id {
+			s.add(r, maps.Clone(e.fields))
+			s.wake()
+			return
+		}
+	}
+}
+
 // Edit has somebody give a message another text.
 func (s *Server) Edit(room, from, of, text string) string {
 	return s.Say(Said{Room: room, From: from, Text: "* " + text, Content: map[string]any{

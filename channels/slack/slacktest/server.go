@@ -163,6 +163,17 @@ func (s *Server) Say(m Said) string {
 	return said.TS
 }
 
+// Again gives the app the event of a message once more, as Slack does when it has no acknowledgement.
+func (s *Server) Again(channel, ts string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.rooms[channel] {
+		if m.TS == ts {
+			s.event(m, channel)
+		}
+	}
+}
+
 // add puts a message into the history. The caller has the lock.
 func (s *Server) add(channel string, m *Message) {
 	for _, root := range s.rooms[channel] {
