@@ -70,6 +70,9 @@ type Subject struct {
 	Edit   func(door channels.Accepter, id, of, text string)
 	Delete func(door channels.Accepter, id, of string)
 
+	// Company are others in the chat than people, by what they are.
+	Company map[string]Other
+
 	// Again has the platform give the bot once more what was said under an id; nil: it gives nothing twice.
 	Again func(id string)
 

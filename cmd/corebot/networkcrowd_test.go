@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels/discord/discordtest"
+	"github.com/corebot/corebot/channels/mail/mailtest"
 	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/slack/slacktest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
@@ -25,6 +27,8 @@ var crowdMessages = long.Int("crowd.messages", 60, 400, "how many messages a gro
 const (
 	crowdPeople = 50
 	crowdAsks   = 20 // each so manieth message names the bot
+
+	mostCrowdMemory = 192 << 20 // that Corebot may have, however many messages a group has
 )
 
 // hasGroups is a platform with a group, in which many people write. Some of their messages name the bot.
@@ -32,6 +36,68 @@ type hasGroups interface {
 	networkPlatform
 	sayInGroup(person int, text string, named bool)
 	shownInGroup() []string
+}
+
+// apart is a platform that answers each member of a group for himself: the order is that of each.
+type apart interface{ shownTo(person int) []string }
+
+// paced is a platform whose rules allow an account a few lines at once, and then one in each pace.
+type paced interface{ pace() time.Duration }
+
+const (
+	ircGroup = "#crowd"
+	ircPace  = 100 * time.Millisecond
+	ircBurst = 4 // lines that an account sends at once at most
+)
+
+// ircCrowd is a channel of IRC, and mailCrowd a thread of mails in which people write to each other. The bot has a copy
+// of each mail, and is the first whom a mail addresses that names it.
+type (
+	ircCrowd  struct{ *ircPlatform }
+	mailCrowd struct{ *mailPlatform }
+)
+
+func (p ircCrowd) pace() time.Duration { return ircPace }
+
+func (p ircCrowd) settings() string {
+	here := fmt.Sprintf("pace: %v, channels: [%q]", ircPace, ircGroup)
+	return strings.Replace(ircSettings(p.Addr()), "pace: 1ms", here, 1)
+}
+
+func (p ircCrowd) sayInGroup(person int, text string, named bool) {
+	if named {
+		text = "corebot: " + text
+	}
+	p.Say(ircPerson(person), ircGroup, text)
+}
+
+func (p ircCrowd) shownInGroup() (texts []string) {
+	for _, l := range p.Shown(ircGroup) {
+		_, answer, _ := strings.Cut(l, ": ") // it names who has asked
+		texts = append(texts, answer)
+	}
+	return texts
+}
+
+func (p mailCrowd) sayInGroup(person int, text string, named bool) {
+	said := mailtest.Said{
+		From: mailPerson(person), ID: strings.ReplaceAll(text, " ", "-"), Text: text,
+		Headers: fmt.Sprintf("References: %s\n", mailRoot(0)),
+	}
+	raw := said.Raw()
+	if !named {
+		raw = bytes.Replace(raw, []byte("\r\nTo: "), []byte("\r\nTo: <everybody@people.test>\r\nCc: "), 1)
+	}
+	p.Deliver(raw, time.Now())
+}
+
+func (p mailCrowd) shownTo(person int) []string { return p.shown(person) }
+
+func (p mailCrowd) shownInGroup() (texts []string) {
+	for person := range crowdPeople {
+		texts = append(texts, p.shown(person)...)
+	}
+	return texts
 }
 
 var (
@@ -104,6 +170,12 @@ func withGroup(t *testing.T, n network) hasGroups {
 	case *telegramPlatform:
 		p.Faults(nil)
 		return p
+	case *ircPlatform:
+		p.Drop(nil)
+		return ircCrowd{p}
+	case *mailPlatform:
+		p.Faults(0, 0)
+		return mailCrowd{p}
 	default:
 		t.Fatalf("%s has no group", n.name)
 		return nil
@@ -117,7 +189,8 @@ var questionIn = regexp.MustCompile(`question (\d+)`)
 // with the group.
 func TestACrowdThatNeverStopsIsAnsweredWhereItAsks(t *testing.T) {
 	t.Parallel()
-	for _, name := range long.Or([]string{"telegram"}, []string{"telegram", "matrix", "discord", "slack"}) {
+	for _, name := range long.Or([]string{"telegram", "irc", "mail"},
+		[]string{"telegram", "matrix", "discord", "slack", "irc", "mail"}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			crowd(t, networkNamed(t, name))
@@ -168,23 +241,9 @@ func crowd(t *testing.T, n network) {
 	took, rss := time.Since(began), b.residentMemory()
 	b.terminate()
 	b.output("db", "check")
-	var answered []int
-	for _, text := range slices.Compact(platform.shownInGroup()) {
-		for _, word := range strings.Fields(strings.TrimPrefix(text, "answers ")) {
-			number, err := strconv.Atoi(word)
-			if err != nil {
-				t.Errorf("the group shows %q", text)
-				break
-			}
-			answered = append(answered, number)
-		}
-	}
-	var want []int
-	for i := range asks {
-		want = append(want, i)
-	}
-	if !slices.Equal(answered, want) {
-		t.Errorf("of %d questions these are answered: %v", asks, answered)
+	judgeCrowd(t, platform, asks, took)
+	if rss > mostCrowdMemory {
+		t.Errorf("Corebot has %d bytes in memory", rss)
 	}
 	if longest.Load() > 120_000 {
 		t.Errorf("a prompt has %d bytes", longest.Load())
@@ -199,6 +258,44 @@ longest prompt          %d bytes
 memory                  %.1f MiB
 `, crowdPeople, n.name, crowdMessages(), said.Round(time.Millisecond), took.Round(time.Millisecond), asks, turns.Load(),
 		longest.Load(), float64(rss)/(1<<20)))
+}
+
+// judgeCrowd compares what the group shows with the questions, and with the pace of the platform.
+func judgeCrowd(t *testing.T, platform hasGroups, asks int, took time.Duration) {
+	t.Helper()
+	asked := map[int][]int{}
+	for i := range asks {
+		person := 0
+		if _, is := platform.(apart); is {
+			person = i * crowdAsks % crowdPeople
+		}
+		asked[person] = append(asked[person], i)
+	}
+	for person, want := range asked {
+		texts := platform.shownInGroup()
+		if p, is := platform.(apart); is {
+			texts = p.shownTo(person)
+		}
+		var answered []int
+		for _, text := range slices.Compact(texts) {
+			for _, word := range strings.Fields(strings.TrimPrefix(text, "answers ")) {
+				number, err := strconv.Atoi(word)
+				if err != nil {
+					t.Errorf("the group shows %q", text)
+					break
+				}
+				answered = append(answered, number)
+			}
+		}
+		if !slices.Equal(answered, want) {
+			t.Errorf("of the questions %v these are answered: %v", want, answered)
+		}
+	}
+	if p, is := platform.(paced); is {
+		if n := len(platform.shownInGroup()); took < time.Duration(n-ircBurst)*p.pace() {
+			t.Errorf("%d lines were sent in %v, and one is allowed in %v", n, took, p.pace())
+		}
+	}
 }
 
 // residentMemory is what the program has in memory, in bytes; 0 where nobody can tell.
