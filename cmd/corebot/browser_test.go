@@ -57,6 +57,13 @@ func (m *pagesModel) answer(r llmtest.Request) llmtest.Answer {
 		return llmtest.Text("I never end").Stall(2)
 	case results > 0:
 		return llmtest.Text("The call has ended.").Usage(1000, 10)
+	case strings.Contains(said, "WIDE"):
+		return llmtest.Text(wideAnswer).Every(60 * time.Millisecond)
+	case strings.Contains(said, "UPLOAD"):
+		_, name, _ := strings.Cut(said, "UPLOAD ")
+		return llmtest.ToolCalls(llmtest.Call{
+			ID: "c", Name: "message_upload", Args: fmt.Sprintf(`{"path":%q}`, strings.Fields(name)[0]),
+		})
 	case strings.Contains(said, "LIST"):
 		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_list", Args: `{"path":"."}`})
 	case strings.Contains(said, "WRITE"):
@@ -84,7 +91,7 @@ func chromium(t *testing.T) context.Context {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.UserDataDir(t.TempDir()),
 		chromedp.WindowSize(1200, 900))
-	ctx, cancel := context.WithTimeout(context.Background(), 12*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*patience)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
@@ -292,4 +299,26 @@ func (b *browsing) logIn(p *tab) {
 	b.t.Helper()
 	p.run(chromedp.Navigate(strings.TrimSpace(b.output("console"))))
 	p.until(`location.pathname === "/" && !location.hash && document.querySelector("h1").innerText === "Now"`)
+}
+
+// story is what somebody does in the browser. It begins in a chat.
+type story struct {
+	name string
+	test func(b *browsing, p *tab)
+}
+
+// play plays stories, one behind another.
+func (b *browsing) play(p *tab, chat string, stories []story) {
+	t := b.t
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			p.t, b.t = t, t
+			p.open(chat)
+			s.test(b, p)
+			p.calm()
+		})
+		if p.t, b.t = t, t; t.Failed() {
+			return // a later story would begin on the page that this one has left
+		}
+	}
 }

@@ -26,10 +26,7 @@ func TestANewUserDoesEverythingWithTheMouse(t *testing.T) {
 	p.press("Begin")
 	p.shows("Nothing was said here yet")
 	chat := p.eval("location.pathname").(string)
-	for _, story := range []struct {
-		name string
-		test func(b *browsing, p *tab)
-	}{
+	b.play(p, chat, []story{
 		{"an answer is shown while it is made", watchAnAnswer},
 		{"a call is watched", watchACall},
 		{"a call is approved, and another denied", decideCalls},
@@ -44,17 +41,7 @@ func TestANewUserDoesEverythingWithTheMouse(t *testing.T) {
 		{"a server that is killed in the middle of an answer", killInTheMiddle},
 		{"hostile texts stay texts", stayTexts},
 		{"a session that is revoked", revokeASession},
-	} {
-		t.Run(story.name, func(t *testing.T) {
-			p.t, b.t = t, t
-			p.open(chat)
-			story.test(b, p)
-			p.calm()
-		})
-		if p.t, b.t = t, t; t.Failed() {
-			return // a later story would begin on the page that this one has left
-		}
-	}
+	})
 }
 
 func watchAnAnswer(_ *browsing, p *tab) {

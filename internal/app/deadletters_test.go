@@ -23,11 +23,17 @@ import (
 // deadHome is a home with one dead letter.
 func deadHome(t *testing.T) (home string, letter int64) {
 	t.Helper()
+	return deadHomeOf(t, "hello")
+}
+
+// deadHomeOf is deadHome with a text of the message.
+func deadHomeOf(t *testing.T, text string) (home string, letter int64) {
+	t.Helper()
 	home = t.TempDir()
 	err := app.WithStore(t.Context(), home, func(db *storage.DB) error {
 		q := storage.NewQueue(db)
 		m := corebot.Message{
-			ID: "lost", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Parts: corebot.TextPart("hello"),
+			ID: "lost", Direction: corebot.Inbound, Kind: corebot.KindPrompt, Parts: corebot.TextPart(text),
 			Key:    corebot.Key{Agent: corebot.DefaultAgent, Channel: "webhook", Chat: "work"},
 			Sender: corebot.Principal{Channel: "webhook", ID: "ann"},
 		}

@@ -419,9 +419,6 @@ func (c *Console) send(v *visit) error {
 		return corebot.WithHint(fmt.Errorf("%w: the chat is of the channel %s", corebot.ErrInvalid, k.Channel),
 			"answer there; the console can stop and steer its turns")
 	}
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	text := strings.ReplaceAll(v.r.PostFormValue("text"), "\r\n", "\n")
 	in := channels.Incoming{
 		ID: cmp.Or(v.r.PostFormValue("id"), "console-"+rand.Text()), Parts: corebot.TextPart(text),

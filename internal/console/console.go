@@ -87,8 +87,8 @@ type Console struct {
 // New makes a console. It reads no template before a page is asked for.
 func New(o Options) *Console { return &Console{opts: o} }
 
-// maxForm bounds the body of a form: a message of 1 MiB, and what is around it.
-const maxForm = 1<<20 + 64<<10
+// maxForm bounds the body of a form: a message of 1 MiB, and what is around it. A form spells a byte with three.
+const maxForm = 3<<20 + 64<<10
 
 // Handler serves the pages. Its caller has checked that no page of another site asks.
 func (c *Console) Handler() http.Handler {
@@ -124,6 +124,7 @@ func (c *Console) routes() map[string]func(*visit) error {
 	return map[string]func(*visit) error{
 		"GET /{$}":                           c.now,
 		"GET /now/stream":                    c.nowStream,
+		"GET /session":                       c.loggedInStill,
 		"POST /logout":                       c.logout,
 		"GET /chats":                         c.chats,
 		"POST /chats":                        c.openChat,

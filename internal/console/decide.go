@@ -230,7 +230,12 @@ func (c *Console) deadBulk(v *visit) error {
 type lifeData struct {
 	Life operate.Life `json:"life"`
 	Text string       `json:"-"`
+	Long bool         `json:"-"` // the text is on the page only if somebody changes it
+	Edit bool         `json:"-"`
 }
+
+// longText is how long a text is that a page has whole only if somebody changes it.
+const longText = 64 << 10
 
 func (c *Console) deadLetter(v *visit) error {
 	id, err := v.id()
@@ -245,6 +250,8 @@ func (c *Console) deadLetter(v *visit) error {
 	if life.Message != nil {
 		d.Text = life.Message.Text()
 	}
+	d.Edit = v.r.FormValue("edit") != ""
+	d.Long = len(d.Text) > longText && !d.Edit
 	return v.show(page{Name: "deadletter", Title: fmt.Sprintf("Dead letter %d", id), Data: d})
 }
 

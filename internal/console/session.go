@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -53,10 +54,22 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 			return
 		}
 		v := &visit{console: c, w: w, r: r, session: session}
-		if err := serve(v); err != nil {
+		if err = readForm(r); err == nil {
+			err = serve(v)
+		}
+		if err != nil {
 			c.fail(v, statusOf(err), err)
 		}
 	})
+}
+
+// readForm reads the form of a request. A form that cannot be read must not be taken for an empty one.
+func readForm(r *http.Request) error {
+	err := r.ParseForm()
+	if tooLarge := (*http.MaxBytesError)(nil); err == nil || errors.As(err, &tooLarge) {
+		return err
+	}
+	return fmt.Errorf("%w: the form cannot be read: %w", corebot.ErrInvalid, err)
 }
 
 var errLoggedOut = corebot.WithHint(errors.New("this browser is not logged in, or not any more"),
@@ -112,13 +125,21 @@ func (v *visit) loggedIn() bool {
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, err := c.sessionOf(r); err == nil {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
+		// A browser keeps the part behind the # where an address has none, and this one can be a code.
+		w.Header().Set("Location", "/#")
+		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
 	v := &visit{console: c, w: w, r: r}
 	if err := v.show(page{Name: "login", Title: "Log in"}); err != nil {
 		c.fail(v, statusOf(err), err)
 	}
+}
+
+// loggedInStill answers a page that asks whether its session still opens anything.
+func (c *Console) loggedInStill(v *visit) error {
+	v.w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 // login uses up the code of a login address, and gives the browser its cookie.

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,6 +57,32 @@ func TestAFileIsSavedAndNeverShown(t *testing.T) {
 	}
 	if resp, _ := get("If-None-Match", `"abc"`); resp.StatusCode != http.StatusNotModified {
 		t.Errorf("a file that the caller has is %d", resp.StatusCode)
+	}
+}
+
+// A sender chooses the name and the type of a file. Neither becomes a header of its own, or another name.
+func TestNoNameOfAFileIsAHeader(t *testing.T) {
+	for name, want := range map[string]string{
+		"a\r\nSet-Cookie: x=1\r\n\r\n<script>": "a\r\nSet-Cookie: x=1\r\n\r\n<script>", // as one parameter
+		`a"; filename="b.html`:                 `a"; filename="b.html`,
+		"a\x00b":                               "a\x00b",
+		"世界.txt":                               "世界.txt",
+		"":                                     "file",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			Download{Content: strings.NewReader("x"), Name: name, Type: "text/html\r\nSet-Cookie: y=1"}.Send(w, r)
+		}))
+		resp, err := http.Get(s.URL)
+		s.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close() // only the headers count
+		kind, params, err := mime.ParseMediaType(resp.Header.Get("Content-Disposition"))
+		if err != nil || kind != "attachment" || len(params) != 1 || params["filename"] != want ||
+			len(resp.Cookies()) > 0 {
+			t.Errorf("the name %q makes %v: %v", name, resp.Header, err)
+		}
 	}
 }
 

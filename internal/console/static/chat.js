@@ -64,6 +64,7 @@
     source.addEventListener("again", () => location.reload());
     source.onerror = () => {
       unreachable(true);
+      document.dispatchEvent(new Event("corebot:lost")); // whether somebody is logged in is looked at
       source.close();
       setTimeout(open, pause);
       pause = Math.min(pause * 2, 5000);

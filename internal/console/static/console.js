@@ -7,12 +7,34 @@
   let chosen = null;
   let leading = 0; // when g was pressed
 
-  // A login address has its code behind the #, which no server sees. It leaves the address bar at once.
+  // A login address has its code behind the #, which no server sees. It leaves the address bar at once. Somebody who
+  // opens the address on the page to log in only changes that part.
   const login = $("[data-login]");
-  if (login && location.hash.length > 1) {
-    login.elements.code.value = decodeURIComponent(location.hash.slice(1));
+  const useCode = () => {
+    if (!/^#[a-z0-9]{20,}$/.test(location.hash)) return;
+    login.elements.code.value = location.hash.slice(1);
     history.replaceState(null, "", location.pathname);
     login.requestSubmit();
+  };
+  if (login) {
+    useCode();
+    addEventListener("hashchange", useCode);
+  }
+
+  // A browser that is logged out shows nothing any more: not in another tab, not if the stream of a page ends, and not
+  // on a page that the browser has kept and brings back.
+  const look = async (unreachable) => {
+    try {
+      const answer = await fetch("/session", { headers: { Accept: "application/json" } });
+      if (answer.status === 401) location.replace("/login");
+      else document.documentElement.hidden = false;
+    } catch { unreachable?.(); }
+  };
+  if ($("header.top")) {
+    for (const lost of ["htmx:sseError", "corebot:lost"]) document.addEventListener(lost, () => look());
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+    addEventListener("pagehide", (e) => { if (e.persisted) document.documentElement.hidden = true; });
+    addEventListener("pageshow", (e) => { if (e.persisted) look(() => location.reload()); });
   }
 
   const rows = () => [...document.querySelectorAll("[data-row]")].filter((r) => r.offsetParent);
