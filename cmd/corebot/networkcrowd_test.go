@@ -48,6 +48,9 @@ const (
 	ircGroup = "#crowd"
 	ircPace  = 100 * time.Millisecond
 	ircBurst = 4 // lines that an account sends at once at most
+
+	// ircTalk is how far apart the lines of the people are. No server lets each of fifty say ten lines in a second.
+	ircTalk = 2 * time.Millisecond
 )
 
 // ircCrowd is a channel of IRC, and mailCrowd a thread of mails in which people write to each other. The bot has a copy
@@ -68,12 +71,16 @@ func (p ircCrowd) sayInGroup(person int, text string, named bool) {
 	if named {
 		text = "corebot: " + text
 	}
+	time.Sleep(ircTalk)
 	p.Say(ircPerson(person), ircGroup, text)
 }
 
 func (p ircCrowd) shownInGroup() (texts []string) {
 	for _, l := range p.Shown(ircGroup) {
-		_, answer, _ := strings.Cut(l, ": ") // it names who has asked
+		answer := strings.TrimPrefix(l, "\x0f")
+		if _, rest, named := strings.Cut(answer, ": "); named { // whoever has asked, if that was not long ago
+			answer = rest
+		}
 		texts = append(texts, answer)
 	}
 	return texts
