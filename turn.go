@@ -287,6 +287,9 @@ func (s *Sources) Add(e HistoryEntry) {
 // OnlyOf says whether nobody but a principal has spoken.
 func (s Sources) OnlyOf(p Principal) bool { return !s.Others && s.Sender == p }
 
+// CleanFor says whether nothing in it can have been written by others than the operator and a principal.
+func (s Sources) CleanFor(p Principal) bool { return p.ID != "" && !s.Outside && s.OnlyOf(p) }
+
 // Posted is a reply that waits in a mailbox until a client fetches it. Its cursor names its place. Cursors of one
 // conversation rise.
 type Posted struct {

@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -143,6 +144,9 @@ func obeys(_ context.Context, r llm.Request, _ func(string)) (corebot.Answer, er
 	}
 	switch tool, args, _ := strings.Cut(read, " "); {
 	case wished:
+	case tool == "say":
+		text, _ := hex.DecodeString(args)
+		return corebot.Answer{Text: string(text), Model: "scripted"}, nil
 	case read != "" && !called:
 		return corebot.Answer{Calls: []corebot.ToolCall{apptest.Call("r", tool, args)}, Model: "scripted"}, nil
 	case marked:
@@ -256,6 +260,11 @@ var poisonedDoors = map[string]func(v *victim, chat, text string){
 	},
 	"search of the history": func(v *victim, chat, text string) {
 		v.say("mallory", chat, "zebra: "+text)
+		v.say("ann", chat, "/new")
+		v.looksBack(chat, `READ history.search {"query":"zebra"}`)
+	},
+	"search that finds an answer": func(v *victim, chat, text string) { // which no word of mallory's is beside
+		v.say("mallory", chat, "READ say "+inHex("zebra: "+text))
 		v.say("ann", chat, "/new")
 		v.looksBack(chat, `READ history.search {"query":"zebra"}`)
 	},

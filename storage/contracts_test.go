@@ -65,3 +65,7 @@ func (s sayings) Search(ctx context.Context, k corebot.Key, q terms.Query, limit
 ) {
 	return s.vectors.Search(ctx, k, q, limit)
 }
+
+func (s sayings) Sources(ctx context.Context, k corebot.Key, found []corebot.HistoryEntry) ([]corebot.Sources, error) {
+	return s.vectors.Sources(ctx, k, found)
+}

@@ -292,6 +292,11 @@ func (v *Vectors) Search(ctx context.Context, k corebot.Key, q terms.Query,
 	return found, m, err
 }
 
+// Sources is that of [History.Sources].
+func (v *Vectors) Sources(ctx context.Context, k corebot.Key, found []corebot.HistoryEntry) ([]corebot.Sources, error) {
+	return NewHistory(v.db).Sources(ctx, k, found)
+}
+
 // maxTail bounds the entries that are not indexed yet and that a search by meaning reads: the newest.
 const maxTail = 1_000
 

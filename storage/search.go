@@ -34,6 +34,8 @@ var (
 	// The entries that are not indexed yet, newest first.
 	unindexed = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.id > ? AND +h.chat_id = ? AND ` +
 		saidAloud + ` ORDER BY h.id DESC`}
+	spokenInTurn = &query{`SELECT sender, outside FROM history
+		WHERE chat_id = ? AND session = ? AND seq = ? AND speaker = 'user'`}
 	// The chat is a part of every term. The second condition on the chat is a second wall.
 	searchNewest = &query{searchIndex + `ORDER BY f.rowid DESC LIMIT ? + 0`}
 	searchBest   = &query{searchIndex + `ORDER BY f.rank, f.rowid DESC LIMIT ? + 0`}
@@ -60,6 +62,32 @@ func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query,
 	}
 	hits, err = s.some(ctx)
 	return entriesOf(hits), false, err
+}
+
+// Sources says of entries of a chat, each by its place, who has spoken in the turn that said it. What a person said is
+// his alone. An answer is of all who have spoken in its turn. An answer whose turn nobody knows any more is of nobody.
+func (h *History) Sources(ctx context.Context, k corebot.Key, found []corebot.HistoryEntry) ([]corebot.Sources, error) {
+	var chat int64
+	if _, err := h.db.reader.one(ctx, chatNumber, []any{&chat}, keyArgs(k)...); err != nil {
+		return nil, err
+	}
+	all := make([]corebot.Sources, len(found))
+	for i, e := range found {
+		all[i].Add(e)
+		if e.Speaker == corebot.SpeakerUser {
+			continue
+		}
+		if err := h.db.reader.each(ctx, spokenInTurn, func(row scanner) error {
+			said := corebot.HistoryEntry{Speaker: corebot.SpeakerUser}
+			err := row.Scan(&said.Sender.ID, &said.Outside)
+			said.Sender = senderIn(k, said.Sender.ID)
+			all[i].Add(said)
+			return err
+		}, chat, e.Session, e.Seq); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // search is one search while it runs.

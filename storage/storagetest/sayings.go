@@ -19,6 +19,7 @@ import (
 //   - A search finds words, phrases and beginnings of words in all sessions, newest first, indexed or not.
 //   - A search finds nothing of another chat, thread or agent, and no result of a tool.
 //   - A search that finds nothing whole gives the entries that have the most of its words.
+//   - Of what was found the store tells who has spoken in its turn.
 type Sayings interface {
 	builtin.Sayings
 	operate.History
@@ -37,6 +38,7 @@ func sayingSpecs() []spec {
 		},
 		{"A search finds nothing of another chat, thread or agent, and no result of a tool.", searchFindsItsOwn},
 		{"A search that finds nothing whole gives the entries that have the most of its words.", searchFindsTheMost},
+		{"Of what was found the store tells who has spoken in its turn.", foundHasItsSpeakers},
 	}
 }
 
@@ -152,4 +154,49 @@ func searchFindsTheMost(s *suite) {
 		}
 	}
 	s.wantFound(key("a"), `"plum apple" pear cherry`, 3, false, "apple pear plum", "apple pear", "pear")
+}
+
+func foundHasItsSpeakers(s *suite) {
+	k, ann, bob := key("a"), person("ann"), person("bob")
+	said := func(who corebot.Principal, text string, outside bool) corebot.HistoryEntry {
+		e := entry(corebot.SpeakerUser, text)
+		e.Sender, e.Outside = who, outside
+		return e
+	}
+	tainted := entry(corebot.SpeakerAssistant, "fig answer to ann, tainted")
+	tainted.Outside = true
+	for i, turn := range [][]corebot.HistoryEntry{
+		{said(ann, "fig of ann", false), entry(corebot.SpeakerAssistant, "fig answer to ann")},
+		{said(bob, "hello", false), entry(corebot.SpeakerAssistant, "fig answer to bob")},
+		{said(ann, "hello", false), said(bob, "and", false), entry(corebot.SpeakerAssistant, "fig answer to both")},
+		{said(ann, "hello", false), tainted},
+		{said(ann, "hello", true), entry(corebot.SpeakerAssistant, "fig answer to a forwarded message")},
+		{entry(corebot.SpeakerAssistant, "fig answer to nobody")},
+	} {
+		s.turn(k, fmt.Sprint(i), corebot.Result{History: turn})
+	}
+	s.must(s.Chats(operator()).Reset(s.ctx(), k))
+	s.turn(k, "later", corebot.Result{History: []corebot.HistoryEntry{said(bob, "later", false)}})
+	found, _, err := s.Sayings.Search(s.ctx(), k, terms.Parse("fig"), 50)
+	s.must(err)
+	of, err := s.Sayings.Sources(s.ctx(), k, found)
+	s.must(err)
+	clean := map[string]bool{}
+	for i, e := range found {
+		clean[e.Text()] = of[i].CleanFor(ann)
+		if of[i].CleanFor(bob) != (e.Text() == "fig answer to bob") {
+			s.t.Errorf("for bob %q is clean: %v", e.Text(), of[i].CleanFor(bob))
+		}
+	}
+	s.equal("what is clean for ann", clean, map[string]bool{
+		"fig of ann": true, "fig answer to ann": true, "fig answer to bob": false, "fig answer to both": false,
+		"fig answer to ann, tainted": false, "fig answer to a forwarded message": false, "fig answer to nobody": false,
+	})
+	elsewhere, err := s.Sayings.Sources(s.ctx(), key("b"), found)
+	s.must(err)
+	for i, of := range elsewhere {
+		if found[i].Speaker == corebot.SpeakerAssistant && of.CleanFor(ann) {
+			s.t.Errorf("in another chat %q is clean", found[i].Text())
+		}
+	}
 }

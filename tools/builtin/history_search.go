@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -22,6 +23,8 @@ var historySearchDoc string
 type Sayings interface {
 	Search(ctx context.Context, k corebot.Key, q terms.Query, limit int) (found []corebot.HistoryEntry,
 		how corebot.Match, err error)
+	// Sources says of found entries, each by its place, who has spoken in the turn that said it.
+	Sources(ctx context.Context, k corebot.Key, found []corebot.HistoryEntry) ([]corebot.Sources, error)
 }
 
 const nothingSaid = "[nothing like that was said in this chat]"
@@ -47,32 +50,52 @@ type saying struct {
 	Text     string    `json:"text"`
 }
 
-// HistorySearch finds what was said in the caller's own chat, in all its sessions.
+// HistorySearch finds what was said in the caller's own chat, in all its sessions. What the caller's principal said
+// himself, and what untainted turns answered to him alone, is not from outside.
 func HistorySearch(sayings Sayings) tools.Tool {
-	return tools.New("history.search", historySearchDoc, tools.ReadOnly|tools.Outside,
-		func(ctx context.Context, c tools.Call, a historySearchArgs) (string, error) {
+	return tools.NewSourced("history.search", historySearchDoc, tools.ReadOnly,
+		func(ctx context.Context, c tools.Call, a historySearchArgs) (text string, outside bool, err error) {
 			q, err := parseQuery(a.Query)
 			if err != nil {
-				return "", tools.Own(err)
+				return "", false, tools.Own(err)
 			}
 			if a.Limit < 0 {
-				return "", tools.Own(fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit, sayingsMost))
+				return "", false, tools.Own(fmt.Errorf("%w: limit %d: want 1 to %d", corebot.ErrInvalid, a.Limit,
+					sayingsMost))
 			}
 			found, how, err := sayings.Search(ctx, c.Key, q, min(cmp.Or(a.Limit, sayingsShown), sayingsMost))
+			if err == nil {
+				outside, err = saidOutside(ctx, sayings, c, found)
+			}
 			if err != nil {
-				return "", tools.Own(fmt.Errorf("search the history: %w", err))
+				return "", false, tools.Own(fmt.Errorf("search the history: %w", err))
 			}
-			head := without(how)
-			switch {
-			case len(found) == 0:
-				return head + nothingSaid, nil
-			case how.Meaning:
-				return sayingLines(found, q.Loose(), byMeaning)
-			case how.Whole:
-				return sayingLines(found, q, head)
-			}
-			return sayingLines(found, q.Loose(), head+"[nothing has all of that; these have some of it]\n")
-		}, tools.OwnWords(func(tools.Call, historySearchArgs) []string { return []string{nothingSaid} }))
+			text, err = foundText(found, how, q)
+			return text, outside, err
+		})
+}
+
+// saidOutside says whether others than the operator and the caller's principal can have had a hand in what was found.
+func saidOutside(ctx context.Context, sayings Sayings, c tools.Call, found []corebot.HistoryEntry) (bool, error) {
+	if len(found) == 0 {
+		return false, nil
+	}
+	of, err := sayings.Sources(ctx, c.Key, found)
+	return slices.ContainsFunc(of, func(s corebot.Sources) bool { return !s.CleanFor(c.Principal) }), err
+}
+
+// foundText is what the model reads.
+func foundText(found []corebot.HistoryEntry, how corebot.Match, q terms.Query) (string, error) {
+	head := without(how)
+	switch {
+	case len(found) == 0:
+		return head + nothingSaid, nil
+	case how.Meaning:
+		return sayingLines(found, q.Loose(), byMeaning)
+	case how.Whole:
+		return sayingLines(found, q, head)
+	}
+	return sayingLines(found, q.Loose(), head+"[nothing has all of that; these have some of it]\n")
 }
 
 // without says why a search went by words alone although it could go by meaning, too.

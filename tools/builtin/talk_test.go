@@ -20,11 +20,19 @@ import (
 // sayings answers a search with what it has, and remembers what was asked.
 type sayings struct {
 	found []corebot.HistoryEntry
+	of    []corebot.Sources
 	whole bool
 	how   corebot.Match
 	err   error
 	key   corebot.Key
 	limit int
+}
+
+func (s *sayings) Sources(_ context.Context, _ corebot.Key, found []corebot.HistoryEntry) ([]corebot.Sources, error) {
+	if s.of != nil {
+		return s.of, nil
+	}
+	return make([]corebot.Sources, len(found)), nil
 }
 
 func (s *sayings) Search(_ context.Context, k corebot.Key, _ terms.Query,
