@@ -204,18 +204,18 @@ func (p *tab) full() {
 }
 
 // say sends a message in the chat that is open, and waits until the page has it. The field is empty before the stream
-// has told of the message.
+// has told of the message. What the page had before is known here, because a page can be replaced in between.
 func (p *tab) say(text string) {
 	p.t.Helper()
-	p.eval(`(() => {
-		window.told = false;
-		const watch = new MutationObserver(() => { window.told = true; });
-		for (const part of ["waiting", "log"]) watch.observe(document.getElementById(part), { childList: true });
-	})()`)
-	p.until(`window.told === false`)
+	p.until(`document.readyState === "complete" && !!document.getElementById("compose")`)
+	const entries = `[...document.querySelectorAll("#log .entry, #waiting .entry")].map(e => e.id)`
+	had, is := p.eval(`JSON.stringify(` + entries + `)`).(string)
+	if !is {
+		p.t.Fatalf("the page does not tell its entries:\n%s", p.text())
+	}
 	p.write("#text", text)
 	p.press("Send")
-	p.until(`document.getElementById("text").value === "" && window.told`)
+	p.until(`document.getElementById("text").value === "" && ` + entries + `.some(id => !` + had + `.includes(id))`)
 }
 
 func (p *tab) eval(js string) (value any) {

@@ -49,20 +49,26 @@ func moveNothing(_ *browsing, p *tab) {
 			"/audit", "/why?id=m1", "/channels", "/mcp", "/skills", "/memory", "/settings",
 		} {
 			p.open(path)
-			p.eval(`(() => {
-				window.moved = [];
-				new PerformanceObserver(list => {
-					for (const e of list.getEntries()) if (!e.hadRecentInput) window.moved.push(e.value + " " +
-						e.sources.map(s => s.node && (s.node.id || s.node.className || s.node.nodeName)).join(" "));
-				}).observe({ type: "layout-shift", buffered: true });
-			})()`)
-			time.Sleep(300 * time.Millisecond)
-			if moved := p.eval(`window.moved.join("\n")`); moved != "" {
-				p.t.Errorf("on %s, %d pixels wide, something moves: %v", path, width, moved)
-			}
+			p.still()
 		}
 	}
 	p.run(chromedp.EmulateViewport(1200, 900))
+}
+
+// still holds that nothing on the page has moved since it was first shown, and moves.
+func (p *tab) still() {
+	p.t.Helper()
+	p.eval(`(() => {
+		window.moved = [];
+		new PerformanceObserver(list => {
+			for (const e of list.getEntries()) if (!e.hadRecentInput) window.moved.push(e.value + " " +
+				e.sources.map(s => s.node && (s.node.id || s.node.className || s.node.nodeName)).join(" "));
+		}).observe({ type: "layout-shift", buffered: true });
+	})()`)
+	time.Sleep(300 * time.Millisecond)
+	if moved := p.eval(`window.moved.join("\n")`); moved != "" {
+		p.t.Errorf("on %v, %v pixels wide, something moves: %v", p.eval("location.pathname"), p.eval("innerWidth"), moved)
+	}
 }
 
 // showWork sends a form whose answer never comes, as that of long work: the policy of the page refuses its address. The

@@ -256,6 +256,7 @@ func revokeASession(b *browsing, p *tab) {
 	p.open("/settings")
 	p.click(`(//main//form[contains(@action, "/sessions/")]//button)[last()]`)
 	other.until(`!!document.querySelector(".offline") || location.pathname === "/login"`)
+	p.shows("is logged out") // or this page could come after the next
 	p.open(at)
 	p.say("not for the other one")
 	p.until(`document.querySelectorAll("#waiting .entry").length === 0`)
