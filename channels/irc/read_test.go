@@ -180,12 +180,13 @@ func TestWhatFindsNoRoomIsKeptAcrossConnections(t *testing.T) {
 		}
 		return nil, &corebot.Busy{Err: corebot.ErrLaneFull, RetryAfter: time.Millisecond}
 	}
-	r.start()
+	stop := r.start()
 	for i := range 5 {
 		s.Say(irctest.Ann, "#room", fmt.Sprint("line ", i))
 	}
 	s.Cut()
 	r.until("the connection has ended", func() bool { return s.Nick() == "" })
+	_ = stop() // an account has one run at a time
 	close(room)
 	r.start()
 	if got := r.got(5); fmt.Sprint(r.door.Texts()) != "[line 0 line 1 line 2 line 3 line 4]" {
