@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/fault"
 )
 
 // RetentionOptions say how long ended records are kept. A time of zero means for ever.
@@ -203,7 +204,7 @@ const startup = time.Minute
 
 // Run sweeps from time to time until ctx ends. A failed pass is logged, and the next pass makes up for it.
 func (r *Retention) Run(ctx context.Context) error {
-	for wait := startup; rest(ctx, about(wait)) == nil; wait = r.opts.Every {
+	for wait := fault.PutOff(startup); rest(ctx, about(wait)) == nil; wait = r.opts.Every {
 		if err := r.Sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, corebot.ErrClosed) {
 			r.opts.Log.Warn().Err(err).Msg("take away what is old")
 		}

@@ -131,6 +131,62 @@ func TestKilledDuringADeletionTheSameCommandEndsIt(t *testing.T) {
 	}
 }
 
+// TestKilledDuringAPassOfRetentionTheNextStartEndsIt kills a Corebot in the pass that takes away what a chat keeps no
+// longer, and while it overwrites free pages. The chat has all that it had then, or nothing. The next start ends the
+// pass, and afterwards no byte of the home has a word of the chat.
+func TestKilledDuringAPassOfRetentionTheNextStartEndsIt(t *testing.T) {
+	t.Parallel()
+	for _, point := range long.Or([]string{"sweep.after", "scrub.before"}, []string{
+		"sweep.before", "sweep.after", "sweep.after#2", "sweep.after#3", "scrub.terms.before", "scrub.terms.after",
+		"scrub.before", "scrub.after", "scrub.done.before", "scrub.done.after",
+	}) {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := twoChats(t)
+			if len(filesWith(t, c.home, "wombat")) == 0 {
+				t.Fatal("the word was never there")
+			}
+			settings, err := os.OpenFile(filepath.Join(c.home, "corebot.yaml"),
+				os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = settings.WriteString("chats: {rules: [{chat: gone, store: none}]}\n")
+			if err := errors.Join(err, settings.Close()); err != nil {
+				t.Fatal(err)
+			}
+			c.diesWhileItServes("soon:" + point)
+			c.whole()
+			to := t.TempDir()
+			out, err := inside(t.Context(), c.home, "chats", "export", "main:cli:local:gone", "--to", to)
+			if err == nil {
+				said, err := os.ReadFile(filepath.Join(to, "history.jsonl"))
+				if n := strings.Count(string(said), "\n"); err != nil || n != 0 && n != 2 {
+					t.Errorf("the chat has %d of its 2 entries: %v", n, err)
+				}
+			} else if !strings.Contains(err.Error(), "not found") {
+				t.Errorf("export: %v\n%s", err, out)
+			}
+			c.servesFrom("soon:", func() bool {
+				for _, file := range []string{"corebot.db", "corebot.db-wal"} {
+					data, err := os.ReadFile(filepath.Join(c.home, "data", file))
+					if err != nil && !errors.Is(err, fs.ErrNotExist) || bytes.Contains(data, []byte("wombat")) {
+						return false
+					}
+				}
+				return true
+			})
+			c.whole()
+			if left := filesWith(t, c.home, "wombat"); len(left) > 0 {
+				t.Errorf("left are %v", left)
+			}
+			if c.finds("gone", "wombat") || !c.finds("stays", "quokka") {
+				t.Error("the chats do not have what they are to keep")
+			}
+		})
+	}
+}
+
 // TestKilledWhileItForgetsALineThePageIsWhole kills `corebot memory forget` and a /memory forget around their commit,
 // which is before the new page. The page has all its lines then, or all but one. The same command, or the same message,
 // ends the work.

@@ -107,7 +107,13 @@ func (c *crash) diesWhileItServes(point string) {
 // servesUntil starts a Corebot and stops it when something is so.
 func (c *crash) servesUntil(done func() bool) {
 	c.t.Helper()
-	serve := c.command("", "serve")
+	c.servesFrom("", done)
+}
+
+// servesFrom is servesUntil with a plan of faults.
+func (c *crash) servesFrom(plan string, done func() bool) {
+	c.t.Helper()
+	serve := c.command(plan, "serve")
 	if err := serve.Start(); err != nil {
 		c.t.Fatal(err)
 	}

@@ -22,8 +22,9 @@ var armed string
 
 // plan is what COREBOT_FAULT says. The process dies at the point "what.when" when it is reached for the first time, and
 // at "what.when#n" the nth time. With "stall:DIR" it waits at a point as long as the directory has a file of the name
-// "what.when".
+// "what.when". With "soon:" before it, work in the background that a start puts off begins at once.
 type plan struct {
+	soon   bool
 	point  string
 	nth    int64
 	seen   atomic.Int64
@@ -33,6 +34,11 @@ type plan struct {
 var planned = newPlan(os.Getenv("COREBOT_FAULT"))
 
 func newPlan(s string) *plan {
+	if rest, soon := strings.CutPrefix(s, "soon:"); soon {
+		p := newPlan(rest)
+		p.soon = true
+		return p
+	}
 	if dir, stalls := strings.CutPrefix(s, "stall:"); stalls {
 		return &plan{stalls: dir}
 	}
@@ -50,6 +56,15 @@ func Point(what, when string) {
 	if armed != "" {
 		planned.meet(what + "." + when)
 	}
+}
+
+// PutOff is how long a start puts off work in the background: d, or not at all for a test that has the program die in
+// that work.
+func PutOff(d time.Duration) time.Duration {
+	if armed != "" && planned.soon {
+		return 0
+	}
+	return d
 }
 
 func (p *plan) meet(point string) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain is also the program that dies: it reaches one point once and another one twice.
@@ -46,5 +47,28 @@ func TestOnlyAnArmedProgramDiesAndOnlyAtItsPoint(t *testing.T) {
 		if killed != c.dies || err != nil && !killed {
 			t.Errorf("armed %q with %q: %v, want its death: %v", c.armed, c.fault, err, c.dies)
 		}
+	}
+}
+
+func TestOnlyAnArmedProgramThatIsToldSoPutsNothingOff(t *testing.T) {
+	was := planned
+	t.Cleanup(func() { armed, planned = "", was })
+	for _, c := range []struct {
+		armed, fault string
+		soon         bool
+	}{
+		{"yes", "soon:step.before#2", true},
+		{"yes", "soon:", true},
+		{"yes", "step.before", false},
+		{"yes", "", false},
+		{"", "soon:step.before", false},
+	} {
+		armed, planned = c.armed, newPlan(c.fault)
+		if got := PutOff(time.Minute); (got == 0) != c.soon {
+			t.Errorf("a program that is armed %q puts a minute off by %v for %q", c.armed, got, c.fault)
+		}
+	}
+	if p := newPlan("soon:step.before#2"); p.point != "step.before" || p.nth != 2 {
+		t.Errorf("the plan is to die at %q, the time %d", p.point, p.nth)
 	}
 }
