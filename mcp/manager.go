@@ -153,6 +153,28 @@ func (m *Manager) late() func(tool string) bool {
 	}
 }
 
+// Lacking tells a model what stands between it and a tool that is not there: the state of the tool's server. It says
+// nothing of a tool of no server, and nothing that only the operator is to read, such as the server's error.
+func (m *Manager) Lacking(tool string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, s := range m.slots {
+		if !strings.HasPrefix(tool, toolPrefix(name)) {
+			continue
+		}
+		switch state := s.active.status().State; state {
+		case Connected, Resting:
+			return fmt.Sprintf("the MCP server %s is connected and offers no such tool", name)
+		case Disabled, Stopped:
+			return fmt.Sprintf("the MCP server %s is %s", name, state)
+		default:
+			return fmt.Sprintf("the MCP server %s is not connected (%s); Corebot goes on trying, and a later turn has "+
+				"its tools once it is. An operator can see why with `corebot mcp list`", name, state)
+		}
+	}
+	return ""
+}
+
 // awaitSettled waits until each of the servers has been tried once, or ctx ends.
 func awaitSettled(ctx context.Context, servers []*server) {
 	for _, s := range servers {

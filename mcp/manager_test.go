@@ -30,6 +30,27 @@ func TestTheToolsOfAServerCanBeCalled(t *testing.T) {
 	r.requireCall("mcp__one__other", `{}`, corebot.OutcomeError, `unknown_tool`)
 }
 
+func TestAModelIsToldWhyAToolOfAServerIsNotThere(t *testing.T) {
+	r := newRig(t, everything(mcp.Options{}), servers{
+		"one": entry("good"), "bad": entry("exits"), "off": entry("good", "disabled", true), "slow": entry("hangs"),
+	})
+	r.awaitConnected("one")
+	r.await("bad", func(s mcp.Status) bool { return s.State == mcp.Failed })
+	for tool, want := range map[string]string{
+		"mcp__one__other": "the MCP server one is connected and offers no such tool",
+		"mcp__bad__do":    "the MCP server bad is not connected (",
+		"mcp__slow__do":   "the MCP server slow is not connected (connecting)",
+		"mcp__off__do":    "the MCP server off is disabled",
+	} {
+		if got := r.manager.Lacking(tool); !strings.HasPrefix(got, want) || strings.Contains(got, "no module x") {
+			t.Errorf("%s: %q, want %q", tool, got, want)
+		}
+	}
+	if got := r.manager.Lacking("no.such") + r.manager.Lacking("mcp__two__do"); got != "" {
+		t.Errorf("of tools of no server it says %q", got)
+	}
+}
+
 func TestAServerSeesNothingOfOurEnvironmentThatIsNotLetThrough(t *testing.T) {
 	t.Setenv("COREBOT_ADMIN_BOOTSTRAP_KEY", "hush-hush-hush")
 	t.Setenv("PASSED", "of the settings")

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/storage/engine"
@@ -264,10 +266,31 @@ func openReadOnly(path string) (*sql.DB, error) {
 // openToInspect opens the file as a [reader] does.
 func openToInspect(path string) (*prepared, error) {
 	c, err := engine.Open(readOnlyURI(path), readPragmas)
+	if err != nil && isAtRest(path, err) {
+		c, err = openAtRest(path)
+	}
 	if err != nil {
 		return nil, classify(err)
 	}
 	return newPrepared(c), nil
+}
+
+// isAtRest says of a database that could not be opened whether it can be read as it lies there. SQLite wants to write
+// files beside the database, also for a reader. It cannot on a file system or in a directory that is only to be read,
+// such as a mounted backup. Without a log with commits, the file alone has everything, and no process writes to it.
+func isAtRest(path string, err error) bool {
+	var e sqliteError
+	if !errors.As(err, &e) {
+		return false
+	}
+	code := e.Code() & 0xff
+	return (code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN) && hasContent(path) &&
+		!hasContent(path+"-wal")
+}
+
+// openAtRest opens a file that nobody changes.
+func openAtRest(path string) (*engine.Conn, error) {
+	return engine.Open(fileURI(path, url.Values{"mode": {"ro"}, "immutable": {"1"}}), readPragmas)
 }
 
 const newestEntries = ` ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`

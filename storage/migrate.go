@@ -210,6 +210,10 @@ func create(ctx context.Context, path string, migrations fs.FS, version int64) e
 	if err := putInPlace(part, path); err != nil {
 		return fmt.Errorf("make the database: %w", err)
 	}
+	// which a reader of the file under its first name leaves, and which are nobody's now
+	if err := errors.Join(removeIfThere(part+"-wal"), removeIfThere(part+"-shm")); err != nil {
+		return fmt.Errorf("make the database: %w", err)
+	}
 	return nil
 }
 

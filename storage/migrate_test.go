@@ -97,6 +97,9 @@ func TestANewDatabaseNeedsNoBackup(t *testing.T) {
 	if made := backups(t, dir); len(made) > 0 {
 		t.Errorf("the backups are %v", made)
 	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.part*")); err != nil || len(left) > 0 {
+		t.Errorf("beside the new database stay %v, %v", left, err)
+	}
 }
 
 func wholeDatabaseOnce(t *testing.T, dir string) {

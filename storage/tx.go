@@ -331,6 +331,9 @@ var readPragmas = append(slices.Clone(pragmas), "query_only(on)", "cache_size(-2
 
 func (r *reader) open() (*prepared, error) {
 	c, err := engine.Open(fileURI(r.path, nil), readPragmas)
+	if err != nil && isAtRest(r.path, err) {
+		c, err = openAtRest(r.path)
+	}
 	if err != nil {
 		return nil, err
 	}

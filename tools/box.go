@@ -64,15 +64,15 @@ type Artifacts interface {
 
 // Options of a [Box]. Zero means the default.
 type Options struct {
-	Timeout   time.Duration     // of one call, for tools that name none; 30 s
-	MaxOutput int               // bytes of one result, as the model sees it; [DefaultMaxOutput]
-	Artifacts Artifacts         // nil: what is over MaxOutput is lost
-	Missing   map[string]string // what a known tool that is not there lacks, by its name; the model is told
-	Approvers Approvers         // nil: nobody can approve anything
-	Rules     Rules             // nil: no approval lasts
-	Contents  Contents          // nil: a call that names a file cannot be approved
-	Versions  *Versions         // nil: no change of a file is kept
-	Patience  time.Duration     // how long an approval is awaited; 15 min
+	Timeout   time.Duration            // of one call, for tools that name none; 30 s
+	MaxOutput int                      // bytes of one result, as the model sees it; [DefaultMaxOutput]
+	Artifacts Artifacts                // nil: what is over MaxOutput is lost
+	Missing   func(tool string) string // what a tool that is not there lacks, for the model; empty: it is not known
+	Approvers Approvers                // nil: nobody can approve anything
+	Rules     Rules                    // nil: no approval lasts
+	Contents  Contents                 // nil: a call that names a file cannot be approved
+	Versions  *Versions                // nil: no change of a file is kept
+	Patience  time.Duration            // how long an approval is awaited; 15 min
 	// AnswerAfter is how long the answer of a turn waits for an approval. Then the answer comes without the call. 0
 	// means as long as the approval is awaited. The argument is the kind of the channel. Nil means 0 everywhere.
 	AnswerAfter func(channel string) time.Duration
@@ -104,6 +104,9 @@ func NewBox(r *Registry, p *policy.Policy, roles Roles, o Options) (*Box, error)
 	}
 	if o.Patience == 0 {
 		o.Patience = 15 * time.Minute
+	}
+	if o.Missing == nil {
+		o.Missing = func(string) string { return "" }
 	}
 	if o.Redactor == nil {
 		var err error
@@ -188,7 +191,7 @@ func (b *Box) call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	}
 	if !ok {
 		text := fmt.Sprintf("unknown_tool: there is no tool called %q", j.event.Tool)
-		if lacks := b.opts.Missing[call.Tool]; lacks != "" {
+		if lacks := b.opts.Missing(call.Tool); lacks != "" {
 			text += ": " + lacks
 		}
 		return j.finish(ctx, corebot.OutcomeError, text)
@@ -196,7 +199,7 @@ func (b *Box) call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	j.label, j.event.Tool = tool.name, tool.name
 	args, err := tool.bind(call.Args)
 	if err != nil {
-		return j.finish(ctx, corebot.OutcomeInvalidArgs, "invalid_args: "+err.Error())
+		return j.finish(ctx, corebot.OutcomeInvalidArgs, tool.refusal(err))
 	}
 	decision, err := j.judge(ctx, tool, args)
 	if err != nil {

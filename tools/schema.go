@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -348,4 +349,68 @@ func wellFormed(raw json.RawMessage) error {
 		return fmt.Errorf("the arguments are not good JSON: %w", err)
 	}
 	return nil
+}
+
+const (
+	maxFields    = 24 // of a schema, that an error lists
+	maxFieldName = 64 // bytes
+)
+
+// fieldsOf lists the fields of a schema's object for a model whose arguments were refused, the required ones first:
+// `path (string, required), limit (integer)`. The schema of an MCP server is text from outside. So a name that is no
+// plain word is left out, and so is what a field is for.
+func fieldsOf(schema json.RawMessage) string {
+	var object struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if err := json.Unmarshal(schema, &object); err != nil {
+		return ""
+	}
+	var required, others []string
+	for name, field := range object.Properties {
+		switch kind := typeOf(field); {
+		case !plainWord(name):
+		case slices.Contains(object.Required, name):
+			required = append(required, name+" ("+kind+", required)")
+		default:
+			others = append(others, name+" ("+kind+")")
+		}
+	}
+	slices.Sort(required)
+	slices.Sort(others)
+	all := append(required, others...)
+	if len(all) > maxFields {
+		all = append(all[:maxFields], "and more")
+	}
+	return strings.Join(all, ", ")
+}
+
+// typeOf is the JSON type of a field, without null.
+func typeOf(field json.RawMessage) string {
+	var one struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(field, &one) == nil && slices.Contains(jsonTypes, one.Type) {
+		return one.Type
+	}
+	var several struct {
+		Type []string `json:"type"`
+	}
+	if json.Unmarshal(field, &several) == nil {
+		for _, kind := range several.Type {
+			if slices.Contains(jsonTypes, kind) {
+				return kind
+			}
+		}
+	}
+	return "any"
+}
+
+var jsonTypes = []string{"string", "integer", "number", "boolean", "array", "object"}
+
+func plainWord(name string) bool {
+	return name != "" && len(name) <= maxFieldName && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.$", r)
+	})
 }

@@ -326,6 +326,15 @@ func (s spec) tool(t Tool, err error, decode func(json.RawMessage) (any, error),
 	return t
 }
 
+// refusal tells a model what is wrong with its arguments, and which fields there are: it must be able to mend its call.
+func (t Tool) refusal(err error) string {
+	text := "invalid_args: " + err.Error()
+	if fields := fieldsOf(t.schema); fields != "" {
+		text += "\nThe fields are: " + fields
+	}
+	return text
+}
+
 // hasEffects says whether running the tool may have changed something. A tool of own data changes nothing before its
 // outcome is stored.
 func (t Tool) hasEffects() bool { return !t.traits.Has(ReadOnly) && !t.own }

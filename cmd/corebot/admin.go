@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,6 +104,10 @@ func (s *shell) grant(cmd *cobra.Command, op operate.Operation[corebot.Grant, op
 ) error {
 	return s.change(cmd, func(c control.Caller) error {
 		if _, err := op.Call(cmd.Context(), c, g); err != nil {
+			if errors.Is(err, corebot.ErrNotFound) {
+				err = corebot.WithHint(err, "`corebot admin list` shows the grants; one of a single chat is revoked "+
+					"with --chat, and one everywhere without")
+			}
 			return err
 		}
 		if g.Chat != (corebot.Key{}) {

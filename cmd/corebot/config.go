@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
@@ -32,8 +33,17 @@ func (s *shell) explain() (config.Explanation, error) {
 	return app.ExplainConfig(home)
 }
 
+// configVerdict is what `config check --json` prints.
+type configVerdict struct {
+	OK       bool     `json:"ok"`
+	Error    string   `json:"error,omitempty"`
+	Hint     string   `json:"hint,omitempty"`
+	Warnings []string `json:"warnings"`
+}
+
 func newConfigCheck(s *shell) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say whether the settings can be used",
 		Long: `Read the settings as "corebot serve" would: the settings file, the environment, and the files and
@@ -41,21 +51,41 @@ variables that secrets refer to. Prints "ok", or what is wrong and what to do. A
 exist is a warning: a start makes it. Nothing is started, and nothing is changed.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e, err := s.explain()
+			warnings, err := s.checkConfig()
+			if asJSON {
+				v := configVerdict{OK: err == nil, Hint: corebot.HintOf(err), Warnings: warnings}
+				if err != nil {
+					v.Error = err.Error()
+				}
+				return errors.Join(err, printJSON(cmd, v))
+			}
 			if err != nil {
 				return err
 			}
-			if err := app.Check(e.Config); err != nil {
-				return err
-			}
-			if small := app.WarnOfRoom(e.Config); small != "" {
-				e.Warnings = append(e.Warnings, small)
-			}
-			warn(cmd.ErrOrStderr(), append(missingHome(e.Config.Home), e.Warnings...))
+			warn(cmd.ErrOrStderr(), warnings)
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), "ok")
 			return err
 		},
 	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
+}
+
+// checkConfig says whether the settings can be used, and of what they warn. The warnings are never nil.
+func (s *shell) checkConfig() (warnings []string, err error) {
+	e, err := s.explain()
+	if err == nil {
+		err = app.Check(e.Config)
+	}
+	if err != nil {
+		return []string{}, err
+	}
+	warnings = append([]string{}, missingHome(e.Config.Home)...)
+	warnings = append(warnings, e.Warnings...)
+	if small := app.WarnOfRoom(e.Config); small != "" {
+		warnings = append(warnings, small)
+	}
+	return warnings, nil
 }
 
 func newConfigPrint(s *shell) *cobra.Command {

@@ -25,26 +25,45 @@ func newDB(s *shell) *cobra.Command {
 		newDBRestore(s), newDBCheck(s), newDBMigrate(s), newDBNew(s), newDBVacuum(s), newDBReindex(s))
 }
 
+// databaseVerdict is what `db check --json` prints. The schema is 0 if the database could not be read.
+type databaseVerdict struct {
+	OK       bool     `json:"ok"`
+	Schema   int64    `json:"schema"`
+	Problems []string `json:"problems"`
+	Error    string   `json:"error,omitempty"`
+	Hint     string   `json:"hint,omitempty"`
+}
+
 func newDBCheck(s *shell) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check the whole database file and the files of messages, beside a running Corebot too",
 		Args:  takes(),
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			problems, err := s.problems(cmd.Context())
-			for _, p := range problems {
-				fmt.Fprintln(cmd.OutOrStdout(), oneLine(p, 500))
-			}
+			v := databaseVerdict{Schema: storage.SchemaVersion(), Problems: append([]string{}, problems...)}
 			if err != nil {
-				return err
+				v.Schema, v.Error, v.Hint = 0, err.Error(), corebot.HintOf(err)
+			} else if len(problems) > 0 {
+				err = fmt.Errorf("the database has %s", count(int64(len(problems)), "problem"))
 			}
-			if len(problems) > 0 {
-				return fmt.Errorf("the database has %s", count(int64(len(problems)), "problem"))
+			v.OK = err == nil
+			if asJSON {
+				return errors.Join(err, printJSON(cmd, v))
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok (schema %d)\n", storage.SchemaVersion())
-			return err
+			t := &teller{w: cmd.OutOrStdout()}
+			for _, p := range problems {
+				t.line("%s", oneLine(p, 500))
+			}
+			if v.OK {
+				t.line("ok (schema %d)", v.Schema)
+			}
+			return errors.Join(err, t.err)
 		},
 	}
+	jsonFlag(cmd, &asJSON)
+	return cmd
 }
 
 // problems reads what is wrong with the database file, beside a running Corebot too.

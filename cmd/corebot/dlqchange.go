@@ -351,6 +351,8 @@ func letters[A any](s *shell, cmd *cobra.Command, op operate.Operation[A, operat
 // hintOfLetter says what to do about a dead letter that could not be changed.
 func hintOfLetter(err error) error {
 	switch {
+	case corebot.HintOf(err) != "":
+		return err
 	case errors.Is(err, corebot.ErrNotFound):
 		return corebot.WithHint(err, "`corebot dlq list` shows the ids; one that is not there was replayed or dropped")
 	case errors.Is(err, corebot.ErrLaneFull), errors.Is(err, corebot.ErrOverloaded):

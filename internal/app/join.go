@@ -223,7 +223,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		Approvers: storage.NewGrants(a.Store), Rules: storage.NewApprovals(a.Store), Contents: artifacts,
 		Versions: u.versions, Patience: a.config.Approvals.Expiry, AnswerAfter: a.answerAfter,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
-		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: map[string]string{"web.search": noEngine},
+		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: u.missing,
 	})
 	return err
 }

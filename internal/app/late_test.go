@@ -38,7 +38,7 @@ func (users) RoleOf(context.Context, corebot.Principal, corebot.Key) (corebot.Ro
 	return corebot.RoleNormal, nil
 }
 
-func TestAnApprovedCallWaitsWithoutAWorkerForItsServersFirstConnection(t *testing.T) {
+func TestACallWaitsWithoutAWorkerForItsServersFirstConnection(t *testing.T) {
 	registry, err := tools.NewRegistry()
 	if err != nil {
 		t.Fatal(err)
@@ -70,10 +70,13 @@ func TestAnApprovedCallWaitsWithoutAWorkerForItsServersFirstConnection(t *testin
 		waits bool
 	}{
 		{"mcp__pay__send", corebot.StepAwaiting, true},
-		{"mcp__pay__send", "", false},                    // the model made the tool up: it was never offered
+		{"mcp__pay__send", "", true},                     // the model knows the tool from an earlier turn
+		{"mcp__pay__send", corebot.StepIntended, true},   // whether it only reads is not known
+		{"mcp__pay__send", corebot.StepWaiting, false},   // its outcome comes without the server
 		{"mcp__off__send", corebot.StepAwaiting, false},  // it will never be connected
 		{"mcp__pays__send", corebot.StepAwaiting, false}, // the file has no such server
 		{"no.such", corebot.StepAwaiting, false},
+		{"mcp__off__send", "", false},
 	} {
 		r, err := turn.Call(t.Context(), corebot.Caller{}, corebot.ToolCall{Tool: c.tool}, begun{c.state})
 		var put *corebot.Failure

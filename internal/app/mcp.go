@@ -36,18 +36,19 @@ func (b toolbox) Begin(ctx context.Context) (now agent.Toolset, end func()) {
 	return now, end
 }
 
-// lateServer is how long a turn waits, without a worker, before it looks again for the server of an approved call.
+// lateServer is how long a turn waits, without a worker, before it looks again for the server of a call.
 const lateServer = time.Second
 
-// Call runs a tool. An approved call can outlive the process that asked for the approval. Where its server has not been
-// tried yet since the start, the turn is put off: the call would be of an unknown tool, and the approval void.
+// Call runs a tool. A model knows tools from earlier turns of its chat, and an approved call can outlive the process
+// that asked for the approval. Where the server of a call was not tried yet since the start, the turn is put off: the
+// call would be of an unknown tool. The end of the server's first attempt, connected or not, bounds the wait.
 func (b toolbox) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
 	step agent.Step,
 ) (corebot.ToolResult, error) {
-	if step.State() == corebot.StepAwaiting && b.late(call.Tool) {
+	if step.State() != corebot.StepWaiting && b.late(call.Tool) {
 		return corebot.ToolResult{}, &corebot.Failure{
 			Class: corebot.Cancelled, RetryAfter: lateServer,
-			Err: fmt.Errorf("the MCP server of %s has not been connected to yet", call.Tool),
+			Err: fmt.Errorf("the MCP server of %s is still connecting for the first time since the start", call.Tool),
 		}
 	}
 	return b.Box.Call(ctx, who, call, step)
@@ -79,6 +80,14 @@ func (a *App) openMCP(u *agentUnit, registry *tools.Registry, artifacts tools.Ar
 		storage.NewAudit(a.Store), artifacts, a.redactor, a.log, r
 	u.servers, err = mcp.New(u.place.mcpFile(), registry, o)
 	return err
+}
+
+// missing says what a tool that is not there lacks. The model is told.
+func (u *agentUnit) missing(tool string) string {
+	if tool == "web.search" {
+		return noEngine
+	}
+	return u.servers.Lacking(tool)
 }
 
 // reloads is an agent's MCP servers as the tool mcp.reload sees them.

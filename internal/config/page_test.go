@@ -99,8 +99,8 @@ const accountsTop = `
 
 A chat network has a section for each account, under the name of the account: lower-case letters, digits and
 ` + "`-`" + `. These settings are the same for every network. The others are those of the network. They stand in the
-settings file only, and a change needs a restart. Secrets are references or texts, as everywhere. This version has no
-chat network yet.
+settings file only, and a change needs a restart. Secrets are references or texts, as everywhere. The settings of
+each network are in [channels](channels.md).
 
 | key | default | |
 |---|---|---|

@@ -3,8 +3,10 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -141,16 +143,43 @@ func newDeadLetter(l corebot.DeadLetter) DeadLetter {
 // [corebot.ErrNotFound].
 func (s *Service) ShowDeadLetter(ctx context.Context, by ByID) (Life, error) {
 	life, err := s.stores.Lives.Get(ctx, by.ID)
-	if err == nil && life.End != corebot.EndDead {
-		err = fmt.Errorf("dead letter %d: %w (the message is %s)", by.ID, corebot.ErrNotFound, life.State)
-	}
 	if err != nil {
 		return Life{}, corebot.WithHint(err, "`corebot dlq list` shows the ids")
+	}
+	if life.End != corebot.EndDead {
+		return Life{}, notDead(strconv.FormatInt(by.ID, 10), life)
 	}
 	return newLife(life), nil
 }
 
-// FindDeadLetters finds the dead letters of the messages with an id; there can be none.
+// notDead says of a message that is no dead letter how it stands, and where to read more.
+func notDead(name string, life corebot.Life) error {
+	text := life.State
+	if !life.EndedAt.IsZero() {
+		text += " since " + life.EndedAt.Local().Format("2006-01-02 15:04:05 MST")
+	}
+	if life.Run > 1 {
+		text += fmt.Sprintf(", in run %d after a replay", life.Run)
+	}
+	return corebot.WithHint(fmt.Errorf("dead letter %s: %w: the message is %s", name, corebot.ErrNotFound, text),
+		"there is nothing to replay or drop; `corebot why "+life.MessageID+"` tells its whole life")
+}
+
+// eachLetter is [each] for dead letters. Where there is none with an id, the error says what became of the message.
+func (s *Service) eachLetter(ctx context.Context, ids []int64, change func(int64) error) (Done, error) {
+	return each(ids, func(id int64) error {
+		err := change(id)
+		if errors.Is(err, corebot.ErrNotFound) {
+			if life, e := s.stores.Lives.Get(ctx, id); e == nil && life.End != corebot.EndDead {
+				return notDead(strconv.FormatInt(id, 10), life)
+			}
+		}
+		return err
+	})
+}
+
+// FindDeadLetters finds the dead letters of the messages with an id; there can be none. If there are messages with that
+// id and none is dead, the error is [corebot.ErrNotFound] and says how the first of them stands.
 func (s *Service) FindDeadLetters(ctx context.Context, by ByMessage) (Found, error) {
 	lives, err := s.stores.Lives.Find(ctx, by.MessageID)
 	found := Found{IDs: []int64{}}
@@ -159,6 +188,9 @@ func (s *Service) FindDeadLetters(ctx context.Context, by ByMessage) (Found, err
 			found.IDs = append(found.IDs, life.ID)
 		}
 	}
+	if len(lives) > 0 && len(found.IDs) == 0 {
+		return found, notDead(strconv.Quote(by.MessageID), lives[0])
+	}
 	return found, err
 }
 
@@ -166,7 +198,7 @@ func (s *Service) FindDeadLetters(ctx context.Context, by ByMessage) (Found, err
 // fails ends it. Of those that a filter means, letters without room in the queue stay dead and are counted.
 func (s *Service) ReplayDeadLetters(ctx context.Context, r Replay) (Done, error) {
 	if r.Filter == nil {
-		return each(r.IDs, func(id int64) error { return s.stores.DeadLetters.Replay(ctx, id, r.Fresh) })
+		return s.eachLetter(ctx, r.IDs, func(id int64) error { return s.stores.DeadLetters.Replay(ctx, id, r.Fresh) })
 	}
 	replayed, err := s.stores.DeadLetters.ReplayAll(ctx, *r.Filter, r.Fresh)
 	done := Done{Changed: replayed.Done, Left: replayed.Left}
@@ -178,12 +210,13 @@ func (s *Service) ReplayDeadLetters(ctx context.Context, r Replay) (Done, error)
 
 // EditDeadLetter replays a dead letter with another text, under a new id. Its files stay.
 func (s *Service) EditDeadLetter(ctx context.Context, e Edit) (Done, error) {
-	return Done{Changed: 1}, s.stores.DeadLetters.Edit(ctx, e.ID, e.NewID, e.Text)
+	return s.eachLetter(ctx, []int64{e.ID},
+		func(id int64) error { return s.stores.DeadLetters.Edit(ctx, id, e.NewID, e.Text) })
 }
 
 // DropDeadLetters gives dead letters up for good.
 func (s *Service) DropDeadLetters(ctx context.Context, d Drop) (Done, error) {
-	return each(d.IDs, func(id int64) error { return s.stores.DeadLetters.Drop(ctx, id) })
+	return s.eachLetter(ctx, d.IDs, func(id int64) error { return s.stores.DeadLetters.Drop(ctx, id) })
 }
 
 // PurgeDeadLetters drops all dead letters that a filter means.
