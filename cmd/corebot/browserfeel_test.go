@@ -67,7 +67,8 @@ func (p *tab) still() {
 	})()`)
 	time.Sleep(300 * time.Millisecond)
 	if moved := p.eval(`window.moved.join("\n")`); moved != "" {
-		p.t.Errorf("on %v, %v pixels wide, something moves: %v", p.eval("location.pathname"), p.eval("innerWidth"), moved)
+		p.t.Errorf("on %v, %v pixels wide, something moves: %v", p.eval("location.pathname"), p.eval("innerWidth"),
+			moved)
 	}
 }
 
