@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/internal/dirtree"
 	"github.com/corebot/corebot/internal/filestore"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/storage"
@@ -46,7 +47,7 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 		if err := f.forgetShared(ctx, k); err != nil {
 			return corebot.Forgotten{Files: files}, fmt.Errorf("delete what %s wrote for other chats: %w", k, err)
 		}
-		n, err := f.removeFolder(k)
+		n, err := f.removeFolder(ctx, k)
 		if files += n; err != nil {
 			return corebot.Forgotten{Files: files}, fmt.Errorf("delete the folder of %s: %w", k, err)
 		}
@@ -84,9 +85,9 @@ func ChatFolder(home string, k corebot.Key) (*os.Root, error) {
 	return root.OpenRoot(rootfs.ChatDir(k))
 }
 
-// removeFolder deletes the folder of a conversation in its agent's workspace, and counts its files. It follows no link
-// out of the workspace.
-func (f forgetter) removeFolder(k corebot.Key) (files int64, err error) {
+// removeFolder deletes the folder of a conversation in its agent's workspace, and counts its files. Programs have made
+// what is in there: any name, any depth, links, and directories without rights.
+func (f forgetter) removeFolder(ctx context.Context, k corebot.Key) (files int64, err error) {
 	root, err := os.OpenRoot(place{f.home, k.Agent}.workspace())
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -95,22 +96,10 @@ func (f forgetter) removeFolder(k corebot.Key) (files int64, err error) {
 		return 0, err
 	}
 	defer root.Close() //nolint:errcheck // only read
-	dir := rootfs.ChatDir(k)
-	err = fs.WalkDir(root.FS(), dir, func(_ string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && !d.IsDir() {
-			files++
-		}
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	err = root.RemoveAll(dir)
+	files, err = dirtree.Remove(ctx, root, rootfs.ChatDir(k))
 	if k.Thread == "" { // a thread has the skills of its chat
-		err = errors.Join(err, root.RemoveAll(rootfs.ScopedSkills(k)))
+		_, skills := dirtree.Remove(ctx, root, rootfs.ScopedSkills(k))
+		err = errors.Join(err, skills)
 	}
 	return files, err
 }

@@ -112,6 +112,7 @@ var (
 	_ operate.Memories     = home{}
 	_ operate.Memories     = running{}
 	_ operate.Facts        = (*storage.Facts)(nil)
+	_ operate.Attached     = (*storage.Attached)(nil)
 	_ operate.Forgetter    = forgetter{}
 	_ operate.Contexts     = running{}
 	_ operate.Vitals       = running{}
@@ -156,7 +157,7 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
 		Tokens: storage.NewTokens(db), Console: storage.NewConsole(db), Memories: agents, Facts: storage.NewFacts(db),
-		Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store},
+		Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store}, Attached: storage.NewAttached(db),
 	}
 }
 

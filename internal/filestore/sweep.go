@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -201,20 +202,33 @@ func (s *Store) problem(ctx context.Context, c corebot.AttachedFile) string {
 	if !isHash(c.Hash) {
 		return fmt.Sprintf("a message refers to a file %.20q, which is no hash", c.Hash)
 	}
-	f, err := s.open(c.Hash, c.Size)
+	fault, _ := Give(ctx, s.dir, c, io.Discard) // which takes everything
+	return fault
+}
+
+// Give writes a content of a directory of contents somewhere. A content that is missing, damaged or unreadable is no
+// error but a fault: what was written then is nothing, or not the content.
+func Give(ctx context.Context, dir string, c corebot.AttachedFile, to io.Writer) (fault string, err error) {
+	if !isHash(c.Hash) {
+		return fmt.Sprintf("%.20q is no hash of a file", c.Hash), nil
+	}
+	f, err := New(dir, nil, Options{}).open(c.Hash, c.Size)
 	if errors.Is(err, corebot.ErrNotFound) {
-		return fmt.Sprintf("the file %s is missing, and messages refer to it", c.Hash)
+		return fmt.Sprintf("the file %s is missing, and messages refer to it", c.Hash), nil
 	}
 	if err != nil {
-		return err.Error()
+		return err.Error(), nil //nolint:nilerr // the reason is the result
 	}
 	defer f.Close() //nolint:errcheck // only read
 	sum := sha256.New()
-	if _, err := pour(ctx, sum, f, c.Size); err != nil {
-		return fmt.Sprintf("the file %s cannot be read: %v", c.Hash, err)
+	source := (*SourceError)(nil)
+	switch _, err := pour(ctx, io.MultiWriter(to, sum), f, c.Size); {
+	case errors.As(err, &source) && ctx.Err() == nil, errors.Is(err, corebot.ErrTooLarge):
+		return fmt.Sprintf("the file %s cannot be read: %v", c.Hash, err), nil
+	case err != nil:
+		return "", err
+	case hex.EncodeToString(sum.Sum(nil)) != c.Hash:
+		return fmt.Sprintf("the file %s is damaged: its bytes have another hash", c.Hash), nil
 	}
-	if hex.EncodeToString(sum.Sum(nil)) != c.Hash {
-		return fmt.Sprintf("the file %s is damaged: its bytes have another hash", c.Hash)
-	}
-	return ""
+	return "", nil
 }

@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,8 +37,17 @@ type Facts interface {
 	Forget(ctx context.Context, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (int, error)
 }
 
-// The operations on memory.
+// Attached are the references of messages to files.
+type Attached interface {
+	// OfChat are the hashes of contents that a chat refers to, in order, behind a hash.
+	OfChat(ctx context.Context, k corebot.Key, after string, limit int) ([]string, error)
+	// File is the newest reference of a chat to a content.
+	File(ctx context.Context, k corebot.Key, hash string) (corebot.AttachedFile, error)
+}
+
+// The operations on memory, and on the files of messages.
 var (
+	ListAttached     = reads("files.list", (*Service).ListAttached)
 	ReadGlobalMemory = ofFiles("memory.global", (*Service).ReadGlobalMemory)
 	ReadMemory       = reads("memory.show", (*Service).ReadMemory)
 	SearchMemory     = walks("memory.search", (*Service).SearchMemory)
@@ -114,6 +124,21 @@ type (
 		Taint        string            `json:"taint,omitempty"`   // what others can have had a hand in
 		Trusted      bool              `json:"trusted,omitempty"` // an admin of everything stands for it
 		SupersededBy int64             `json:"supersededBy,omitempty"`
+	}
+	// AttachedQuery asks for a part of the files that messages of a chat refer to.
+	AttachedQuery struct {
+		Key corebot.Key `json:"key"`
+		Part
+	}
+	// Attachment is a file that messages of a chat refer to, by the newest of them.
+	Attachment struct {
+		Hash      string    `json:"hash"` // SHA-256 of its bytes, in hex
+		Name      string    `json:"name,omitempty"`
+		MediaType string    `json:"mediaType,omitempty"`
+		Size      int64     `json:"size"` // in bytes
+		MessageID string    `json:"messageId,omitempty"`
+		At        time.Time `json:"at,omitzero"`
+		Fault     string    `json:"fault,omitempty"` // why the bytes are not kept
 	}
 	// ByFact names a fact.
 	ByFact struct {
@@ -274,4 +299,27 @@ func (s *Service) ForgetFacts(ctx context.Context, by ByFacts) (Done, error) {
 		}
 		return err
 	})
+}
+
+// ListAttached lists the files that messages of a chat refer to, each content once, in the order of their hashes.
+func (s *Service) ListAttached(ctx context.Context, q AttachedQuery) (Page[Attachment], error) {
+	hashes, err := s.stores.Attached.OfChat(ctx, q.Key, q.After, q.size())
+	if err != nil {
+		return Page[Attachment]{}, err
+	}
+	page := Page[Attachment]{Rows: []Attachment{}}
+	for _, hash := range hashes {
+		f, err := s.stores.Attached.File(ctx, q.Key, hash)
+		if errors.Is(err, corebot.ErrNotFound) { // deleted meanwhile
+			continue
+		}
+		if err != nil {
+			return page, err
+		}
+		page.Rows = append(page.Rows, Attachment{f.Hash, f.Name, f.MediaType, f.Size, f.MessageID, f.At, f.Fault})
+	}
+	if len(hashes) == q.size() {
+		page.Next = hashes[len(hashes)-1]
+	}
+	return page, nil
 }

@@ -101,7 +101,7 @@ func table() []entry {
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),
 		ListApprovals.entry(), ShowApproval.entry(), ResolveApprovals.entry(), ListRules.entry(), RevokeRules.entry(),
 		ReadGlobalMemory.entry(), ReadMemory.entry(), SearchMemory.entry(), TrustMemory.entry(), ForgetMemory.entry(),
-		ListFacts.entry(), ShowFact.entry(), ForgetFacts.entry(),
+		ListFacts.entry(), ShowFact.entry(), ForgetFacts.entry(), ListAttached.entry(),
 		ListDeferred.entry(), ReleaseDeferred.entry(), DropDeferred.entry(),
 		ListWaits.entry(), GiveWord.entry(),
 		ListJobs.entry(), ShowJob.entry(), StopJobs.entry(),

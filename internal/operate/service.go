@@ -45,6 +45,7 @@ type Stores struct {
 	Backups      Backups
 	Memories     Memories
 	Facts        Facts
+	Attached     Attached
 	Forgetter    Forgetter
 	Contexts     Contexts // nil if no Corebot runs in this process
 	Vitals       Vitals   // nil if no Corebot runs in this process
