@@ -263,7 +263,8 @@ func TestATreeIsCopiedWithAnyNamesAndWithoutLinks(t *testing.T) {
 
 func TestACopyEndsWithItsContext(t *testing.T) {
 	dir := t.TempDir()
-	must(t, errors.Join(os.MkdirAll(filepath.Join(dir, "tree", "a"), 0o700), os.Mkdir(filepath.Join(dir, "copy"), 0o700)))
+	must(t, errors.Join(os.MkdirAll(filepath.Join(dir, "tree", "a"), 0o700),
+		os.Mkdir(filepath.Join(dir, "copy"), 0o700)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Copy(ctx, rootAt(t, filepath.Join(dir, "tree")), rootAt(t, filepath.Join(dir, "copy")))
@@ -315,7 +316,8 @@ func TestAPlaceThatIsTakenIsRefusedAndKeepsWhatItHas(t *testing.T) {
 		}
 	}
 	late := filepath.Join(parent, "late")
-	if err := Make(t.Context(), late, func(*os.Root) error { return os.Mkdir(late, 0o700) }); !errors.Is(err, fs.ErrExist) {
+	come := func(*os.Root) error { return os.Mkdir(late, 0o700) }
+	if err := Make(t.Context(), late, come); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("what came meanwhile: %v", err)
 	}
 	if got := entriesOf(t, parent); !slices.Equal(got, []string{"empty", "file", "late", "link"}) {
