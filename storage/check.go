@@ -199,22 +199,51 @@ func (db *DB) Problems(ctx context.Context) ([]string, error) {
 		return nil, err // nothing that is read is the newest
 	}
 	var problems []string
-	for _, q := range checks {
-		err := db.reader.whole(ctx, q, func(s scanner) error {
-			var text string
-			if err := s.Scan(&text); err != nil {
+	err := db.reader.alone(ctx, func(c *prepared) error {
+		for _, q := range checks {
+			if err := c.each(q, func(s scanner) error {
+				var text string
+				if err := s.Scan(&text); err != nil {
+					return err
+				}
+				if text != "ok" {
+					problems = append(problems, text)
+				}
+				return nil
+			}); err != nil {
 				return err
 			}
-			if text != "ok" {
-				problems = append(problems, text)
-			}
-			return nil
-		})
-		if err != nil {
-			return problems, err
 		}
+		return nil
+	})
+	return problems, err
+}
+
+// alone lends fn a connection that has read nothing yet, until ctx ends, and closes it. FTS5 keeps in each connection
+// which parts its index has, and looks at the start of a search whether that has changed. Its integrity check does not
+// look (fts5IntegrityMethod): on a connection with an earlier search or check it would report parts as damaged that were
+// merged away meanwhile, and would not read the new ones.
+func (r *reader) alone(ctx context.Context, fn func(*prepared) error) (err error) {
+	r.mu.Lock()
+	over := r.over
+	r.mu.Unlock()
+	if over {
+		return corebot.ErrClosed
 	}
-	return problems, nil
+	c, err := r.open()
+	if err != nil {
+		return classify(err)
+	}
+	defer func() {
+		if e := c.Close(); err == nil {
+			err = classify(e)
+		}
+	}()
+	defer c.db.InterruptWhen(ctx)()
+	if err = fn(c); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return classify(err)
 }
 
 var checks = []*query{

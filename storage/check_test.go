@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,48 @@ func TestAHealthyDatabaseHasNoProblems(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Fatalf("%v %v", problems, err)
 	}
+}
+
+// TestAMergedSearchIndexIsWholeForAReaderThatKnewItsParts: a search and a check leave in their connection which parts the
+// index has. A merge by the writer deletes those parts.
+func TestAMergedSearchIndexIsWholeForAReaderThatKnewItsParts(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	ctx := context.Background()
+	want := func(when string, damaged bool) {
+		t.Helper()
+		problems, err := db.Problems(ctx)
+		if err != nil || strings.Contains(strings.Join(problems, "\n"), "fts5") != damaged ||
+			!damaged && len(problems) > 0 {
+			t.Errorf("%s: found %q, %v", when, problems, err)
+		}
+	}
+	id := 0
+	parts := func() { // a part for each commit
+		for range 3 {
+			must(t, db.write(ctx, "test", func(t *tx) error {
+				id++
+				_, err := t.exec(indexEntry, id, strings.Repeat("word"+strconv.Itoa(id)+" ", 9))
+				return err
+			}))
+		}
+	}
+	parts()
+	want("at first", false)
+	if found, err := db.reader.one(ctx, &query{`SELECT rowid FROM history_terms WHERE history_terms MATCH 'word1'`},
+		[]any{new(int)}); err != nil || !found {
+		t.Fatal(found, err)
+	}
+	for range 2 {
+		must(t, db.write(ctx, "test", func(t *tx) error {
+			_, err := t.exec(mergeAll)
+			return err
+		}))
+		want("merged", false)
+		parts()
+		want("with new parts", false)
+	}
+	sideQuery(t, db.path, `DELETE FROM history_terms_data WHERE id = (SELECT MAX(id) FROM history_terms_data)`)
+	want("with a part that is gone", true)
 }
 
 func TestPlantedProblemsAreFound(t *testing.T) {
