@@ -30,8 +30,8 @@ func TestAHealthyDatabaseHasNoProblems(t *testing.T) {
 	}
 }
 
-// TestAMergedSearchIndexIsWholeForAReaderThatKnewItsParts: a search and a check leave in their connection which parts the
-// index has. A merge by the writer deletes those parts.
+// TestAMergedSearchIndexIsWholeForAReaderThatKnewItsParts: a search and a check leave in their connection which parts
+// the index has. A merge by the writer deletes those parts.
 func TestAMergedSearchIndexIsWholeForAReaderThatKnewItsParts(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	ctx := context.Background()
