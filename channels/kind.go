@@ -34,8 +34,8 @@ type Kind struct {
 	// AnyChat says that a caller who asks for the messages of a chat gets them, even if nobody has spoken there yet.
 	AnyChat bool
 
-	// Redelivers is how long after a message was given first the platform may give it again: a restart, or an
-	// acknowledgement that was lost, has it do so. 0: it never does. Ids of messages are remembered for longer.
+	// Redelivers is how long the platform may give a message again after its first delivery, for example when a restart
+	// loses an acknowledgement. 0: it never does. Ids of messages are remembered for longer.
 	Redelivers time.Duration
 
 	// About says in a few words what an account of the network is.

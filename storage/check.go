@@ -221,8 +221,8 @@ func (db *DB) Problems(ctx context.Context) ([]string, error) {
 
 // alone lends fn a connection that has read nothing yet, until ctx ends, and closes it. FTS5 keeps in each connection
 // which parts its index has, and looks at the start of a search whether that has changed. Its integrity check does not
-// look (fts5IntegrityMethod). On a connection with an earlier search or check, the integrity check would report parts
-// as damaged that were merged away meanwhile, and would not read the new ones.
+// look (fts5IntegrityMethod). On a connection with an earlier search or check, it would report parts as damaged that
+// were merged away meanwhile. It would not read the new ones.
 func (r *reader) alone(ctx context.Context, fn func(*prepared) error) (err error) {
 	r.mu.Lock()
 	over := r.over

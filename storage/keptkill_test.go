@@ -18,8 +18,8 @@ import (
 var retentionKills = long.Int("retentionkill.points", 4, 40,
 	"moments at which a pass of retention is cut short, each in two ways")
 
-// freedPages are how many pages become free at once: few, and about as many as one transaction overwrites, or as one
-// trunk of the list of free pages has.
+// freedPages are numbers of pages that become free at once. Some are few. Some are near what one transaction
+// overwrites, or near what one trunk of the list of free pages has.
 func freedPages() []int {
 	all := []int{1, 2, 3, 7, 100, 255, 256, 257, 1021, 1022, 1023, 1024, 2500}
 	return long.Or([]int{1, 256, 1023}, all)

@@ -64,7 +64,7 @@ func (h *History) Search(ctx context.Context, k corebot.Key, q terms.Query,
 	return entriesOf(hits), false, err
 }
 
-// Sources says of entries of a chat, each by its place, who has spoken in the turn that said it. What a person said is
+// Sources says of entries of a chat, each by its place, who has spoken in the turn that said it. A person's message is
 // his alone. An answer is of all who have spoken in its turn. An answer whose turn nobody knows any more is of nobody.
 func (h *History) Sources(ctx context.Context, k corebot.Key, found []corebot.HistoryEntry) ([]corebot.Sources, error) {
 	var chat int64

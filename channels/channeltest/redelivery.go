@@ -13,12 +13,12 @@ import (
 
 const restPasses = 24 // of the retention while Corebot rests
 
-// Redelivery holds a channel, and the store behind it, to one answer for a message that comes again at the end of the
-// time for which its platform gives a message again: the window. Time is virtual.
+// Redelivery holds a channel and the store behind it to one answer for a message that comes again. The message comes at
+// the end of the window: the time for which its platform gives a message again. Time is virtual.
 //
 // Corebot is restarted in between. Its retention has made its passes, and keeps messages no longer than settings must
-// keep them. A message that was forgotten by then has a second turn: this shows that the platform gives it again, and
-// that nothing but the memory of the store keeps it from being answered.
+// keep them. A control forgets the message before that, and has a second turn. So the platform does give it again, and
+// the memory of the store alone keeps it from being answered.
 func Redelivery(t *testing.T, window time.Duration, subject func(t *testing.T) Subject) {
 	for name, c := range map[string]struct {
 		kept  time.Duration

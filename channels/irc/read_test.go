@@ -3,6 +3,7 @@ package irc_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,12 +170,14 @@ func TestWhatFindsNoRoomIsKeptAcrossConnections(t *testing.T) {
 	s := platform(t)
 	r := &running{s, t, open(t, settings(s)), &channeltest.Door{}}
 	room := make(chan struct{})
+	var asked atomic.Int32 // lines of the largest batch that found no room
 	r.door.Take = func(batch []channels.Incoming) ([]error, error) {
 		select {
 		case <-room:
 			return make([]error, len(batch)), nil
 		default:
 		}
+		asked.Store(max(asked.Load(), int32(len(batch))))
 		if len(batch) == 0 {
 			return nil, nil
 		}
@@ -184,6 +187,8 @@ func TestWhatFindsNoRoomIsKeptAcrossConnections(t *testing.T) {
 	for i := range 5 {
 		s.Say(irctest.Ann, "#room", fmt.Sprint("line ", i))
 	}
+	// A line that was not read before its connection ended is lost on IRC.
+	r.until("all lines have found no room", func() bool { return asked.Load() == 5 })
 	s.Cut()
 	r.until("the connection has ended", func() bool { return s.Nick() == "" })
 	_ = stop() // an account has one run at a time

@@ -28,7 +28,7 @@ func TestManyReactionsLeaveTheAnswersToTheBot(t *testing.T) {
 	}
 }
 
-// A stranger can answer events that do not exist, as often as he likes. What others say comes behind that.
+// A stranger can answer events that do not exist, as often as he likes. The messages of others come behind his.
 func TestManyRepliesOfOneLeaveQuestionsToTheOthers(t *testing.T) {
 	s, d := platform(t), &channeltest.Door{}
 	s.Room(group, matrixtest.Ann, "@bob:test", "@eve:test")

@@ -204,7 +204,7 @@ func (p *tab) full() {
 }
 
 // say sends a message in the chat that is open, and waits until the page has it. The field is empty before the stream
-// has told of the message. What the page had before is known here, because a page can be replaced in between.
+// has told of the message. The test keeps the ids that the page had before, because a page can be replaced in between.
 func (p *tab) say(text string) {
 	p.t.Helper()
 	p.until(`document.readyState === "complete" && !!document.getElementById("compose")`)

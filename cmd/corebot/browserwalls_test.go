@@ -33,7 +33,7 @@ func TestTheWallsOfTheConsoleHoldInABrowser(t *testing.T) {
 }
 
 // forgeries is what a page of another site tries. It has the cookie of the console, a token, and a login code that
-// works. Whatever could have been carried out is named in got.
+// works. Each forgery that could have been carried out is named in got.
 const forgeries = `(async () => {
 	const base = %q, send = base + %q + "/send", token = %q, code = %q, n = %d, got = window.got = {};
 	const form = "application/x-www-form-urlencoded";
@@ -224,8 +224,8 @@ func (c *cutter) pass(from net.Conn) {
 	}
 }
 
-// cutInACharacter cuts the stream of a page twice in the middle of a character: of an answer that is being made, and of
-// the answer as it is stored. The page shows it whole, and once.
+// cutInACharacter cuts the stream of a page twice in the middle of a character: first in an answer that grows, then in
+// the answer as it is stored. The page shows the character whole, and once.
 func cutInACharacter(b *browsing, p *tab) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -3,13 +3,13 @@
 // Guarantees:
 //
 //   - Any name that a file system can have is a name here: also one that is no UTF-8, or has a newline.
-//   - Any depth and any width: neither the open files nor the memory grow with the depth of a tree that [Remove]
-//     deletes, and [Copy] keeps at most [maxOpen] directories open.
+//   - Any depth and any width: open files and memory do not grow with the depth of a tree that [Remove] deletes.
+//     [Copy] keeps at most [maxOpen] directories open.
 //   - Nothing outside of the tree is touched or read. A symbolic link is deleted as a link, and never followed.
 //   - [Make] leaves the whole directory or none, also after a kill and a power cut.
 //
-// Limits: a tree that others change meanwhile is copied as it is found, entry by entry. What is neither a directory nor
-// a regular file is not copied.
+// Limits: a tree that others change meanwhile is copied as it is found, entry by entry. Devices, sockets, pipes and
+// symbolic links are not copied.
 package dirtree
 
 import (

@@ -18,8 +18,8 @@ const elsewhere = "name a directory that is not there yet, or delete it first"
 // Make makes a directory with what a function writes into it. The directory appears when all of that is on disk, and
 // not at all if anything fails. A path where something is already, if only an empty directory, is refused.
 //
-// Until then the directory has a hidden name beside its path. What a killed process has left there is deleted by the
-// next call for the same path. Two calls for one path at a time are refused.
+// Until then the directory has a hidden name beside its path. The next call for the same path deletes the remains
+// of a killed process there. Two calls for one path at a time are refused.
 func Make(ctx context.Context, dir string, fill func(at *os.Root) error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err

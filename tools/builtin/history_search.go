@@ -50,8 +50,8 @@ type saying struct {
 	Text     string    `json:"text"`
 }
 
-// HistorySearch finds what was said in the caller's own chat, in all its sessions. What the caller's principal said
-// himself, and what untainted turns answered to him alone, is not from outside.
+// HistorySearch finds what was said in the caller's own chat, in all its sessions. Messages of the caller's
+// principal, and answers of untainted turns to him alone, are not from outside.
 func HistorySearch(sayings Sayings) tools.Tool {
 	return tools.NewSourced("history.search", historySearchDoc, tools.ReadOnly,
 		func(ctx context.Context, c tools.Call, a historySearchArgs) (text string, outside bool, err error) {
