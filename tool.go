@@ -64,8 +64,8 @@ func (g ToolGrant) Validate() error {
 func toolRune(r rune) bool { return r < 0x80 && (plainByte(byte(r)) || r == '.') }
 
 // ToolPin is what Corebot remembers about a tool of an MCP server. Pinned, Approved and Seen are fingerprints of the
-// server's description of the tool, in hexadecimal digits: all that a model is shown of the tool counts, and its
-// annotations. If the server changes the description, Seen differs from the other two.
+// server's description of the tool, in hexadecimal digits. A fingerprint is of all that a model is shown of the tool,
+// and of its annotations. If the server changes the description, Seen differs from the other two.
 type ToolPin struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"` // as the server calls it

@@ -30,7 +30,7 @@ type readArgs struct {
 }
 
 // Read shows a piece of a text file, or of the text of a PDF or office document. Without docs documents are not shown.
-// What untainted turns of the call's principal alone have written is not from outside.
+// A file that untainted turns of the call's principal alone have written is not from outside.
 func Read(reach *roots.Reach, docs Documents) tools.Tool {
 	return tools.NewSourced("fs.read", readDoc, tools.ReadOnly,
 		func(ctx context.Context, call tools.Call, a readArgs) (text string, outside bool, err error) {
