@@ -157,7 +157,7 @@ func TestKilledDuringAPassOfRetentionTheNextStartEndsIt(t *testing.T) {
 			}
 			c.diesWhileItServes("soon:" + point)
 			c.whole()
-			to := t.TempDir()
+			to := filepath.Join(t.TempDir(), "gone")
 			out, err := inside(t.Context(), c.home, "chats", "export", "main:cli:local:gone", "--to", to)
 			if err == nil {
 				said, err := os.ReadFile(filepath.Join(to, "history.jsonl"))
