@@ -18,7 +18,7 @@ const browser = await chromium.launch({
 const context = await browser.newContext();
 const page = await context.newPage();
 const refused = []; // by the policy of the page, and errors of scripts
-page.on("console", (m) => { if (m.type() === "error" && !/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|status of 4/.test(m.text())) refused.push(m.text()); });
+page.on("console", (m) => { if (m.type() === "error" && !/ERR_CONNECTION|ERR_SOCKET_NOT_CONNECTED|ERR_INCOMPLETE|ERR_EMPTY|status of 4/.test(m.text())) refused.push(m.text()); });
 page.on("pageerror", (e) => refused.push(e.message));
 page.on("dialog", async (d) => { failures.push("a dialog was opened: " + d.message()); await d.dismiss(); });
 const foreign = [];
