@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -410,6 +411,29 @@ func TestCheckConnectsOnceAndChangesNothing(t *testing.T) {
 	if _, err := mcp.Check(t.Context(), r.path, mcp.Options{}); !errors.Is(err, corebot.ErrInvalid) {
 		t.Errorf("a bad file: %v", err)
 	}
+}
+
+func TestAProgramThatCannotBeStartedHarmsNobodyElse(t *testing.T) {
+	noProgram := filepath.Join(t.TempDir(), "no-program")
+	if err := os.WriteFile(noProgram, []byte("no system runs this"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, everything(mcp.Options{}), servers{"good": entry("good")})
+	r.awaitConnected("good")
+	r.write(servers{
+		"good": entry("good"), "nothing": {"command": noProgram},
+		"nowhere": entry("good", "cwd", filepath.Join(t.TempDir(), "missing")),
+	})
+	if got := r.offered(); got != "mcp__good__do" {
+		t.Errorf("offered %q", got)
+	}
+	for name, want := range map[string]string{"nowhere": "no such file or directory", "nothing": "exec format error"} {
+		failed := func(s mcp.Status) bool { return s.State == mcp.Failed }
+		if s := r.await(name, failed); !strings.Contains(s.LastError, want) {
+			t.Errorf("%s: %q, want %q", name, s.LastError, want)
+		}
+	}
+	r.requireCall("mcp__good__do", `{}`, corebot.OutcomeSuccess, "do")
 }
 
 // pins counts how often it is told of tools, and knows nothing.

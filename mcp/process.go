@@ -56,7 +56,8 @@ func (w *lastWords) say() string {
 	return w.line
 }
 
-// startProcess starts a program. The caller must stop it, also once it has ended by itself: its children may go on.
+// startProcess starts a program. The caller must stop a program that was started, also once it has ended by itself: its
+// children may go on.
 func startProcess(path string, s Spec, env []string, mark string) (_ *process, err error) {
 	p := &process{cmd: &exec.Cmd{
 		Path: path, Args: append([]string{s.Command}, s.Args...), Env: env, Dir: s.Dir,
@@ -89,7 +90,10 @@ func startProcess(path string, s Spec, env []string, mark string) (_ *process, e
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
 	started := make(chan error)
 	go p.attend(started)
-	return p, <-started
+	if err := <-started; err != nil {
+		return nil, err // there is nothing to stop
+	}
+	return p, nil
 }
 
 // attend starts the program and waits for its end. It keeps its thread: the kernel would take the thread's end for
