@@ -350,7 +350,19 @@ type FileVersion struct {
 	Data      []byte    // the content that Before stands for
 	Mode      uint32    // the rights of that file; 0: not known
 	Lost      bool      // the content was too large to be kept
+	Authored  Authored
 }
+
+// Authored says what of a change of a file nobody but its principal can have had a hand in: an untainted turn of his
+// alone decided on it.
+type Authored int8
+
+// The stored numbers never change.
+const (
+	AuthoredNothing Authored = iota
+	AuthoredPath             // the path
+	AuthoredContent          // the path, and the whole content after the change
+)
 
 // VersionLimits bound what is kept of changes of files. Zero PerChat keeps nothing.
 type VersionLimits struct {

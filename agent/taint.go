@@ -11,7 +11,7 @@ import "github.com/corebot/corebot"
 //   - the descriptions and schemas of the tools that it is offered, of MCP servers, unless the operator stands for
 //     them: see [llm.Tool];
 //   - the results of tools that say so: pages, searches, MCP servers, files of the workspace that others than admins
-//     may write, the chat's history and memory;
+//     may write, the chat's history and memory. Text that the turn's principal wrote in untainted turns does not count;
 //   - what other people say to it while it runs, or had said in its session, and what its principal forwards of them;
 //   - from its session: earlier results of such tools, answers of tainted turns, messages from elsewhere, and a summary
 //     that is made of any of these: see [corebot.Sources];

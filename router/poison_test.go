@@ -80,6 +80,7 @@ func (v *victim) open() {
 	root, err := rootfs.New(v.dir)
 	must(v.t, err)
 	from := &sources{}
+	reach, kept := roots.NewReach(root, roots.NewDisk(roots.List{})), &versions{}
 	pages, err := memory.New(root, memory.Options{Sources: from})
 	must(v.t, err)
 	known, err := skills.New(root, skills.Options{})
@@ -88,9 +89,10 @@ func (v *victim) open() {
 		return apptest.Tool(name, traits, func(context.Context, string) (string, error) { return v.tool, nil })
 	}
 	v.o = apptest.Options{
-		Dir: v.data, Model: apptest.Always(obeys), Agent: v.agent, Box: tools.Options{Patience: patience},
+		Dir: v.data, Model: apptest.Always(obeys), Agent: v.agent,
+		Box:   tools.Options{Patience: patience, Versions: tools.NewVersions(reach, kept)},
 		Notes: &apptest.Notes{Memory: pages, Global: "Ann likes tea."},
-		Tools: append(builtin.Workspace(roots.NewReach(root, roots.NewDisk(roots.List{})), pages, nil),
+		Tools: append(builtin.Workspace(reach, pages, nil),
 			builtin.SkillsEnable(known), builtin.ChatSetRole(), builtin.TasksSchedule(scheduler.Planner{}),
 			builtin.MessageSend(map[string]builtin.Destination{apptest.Channel: {AnyChat: true}}, 1<<16),
 			outside("web.fetch", tools.ReadOnly|tools.Outside),
@@ -111,6 +113,7 @@ func (v *victim) open() {
 	v.Kit = apptest.New(v.t, v.o)
 	from.Chats = storage.NewChats(v.DB)
 	said.Vectors, summed.History = storage.NewVectors(v.DB, storage.VectorOptions{}), storage.NewHistory(v.DB)
+	kept.Versions = storage.NewVersions(v.DB, corebot.VersionLimits{PerChat: 200, Bytes: 1 << 20})
 	v.Start()
 }
 
@@ -239,6 +242,28 @@ var poisonedDoors = map[string]func(v *victim, chat, text string){
 	"file text": func(v *victim, chat, text string) {
 		must(v.t, os.WriteFile(filepath.Join(v.dir, "notes", chat), []byte(text), 0o600))
 		v.say("ann", chat, fmt.Sprintf(`READ fs.read {"path":"notes/%s"}`, chat))
+	},
+	"file that a stranger wrote": func(v *victim, chat, text string) {
+		v.say("mallory", chat, fmt.Sprintf(`READ fs.write {"path":"notes/%s","content":%q}`, chat, text))
+		v.say("ann", chat, "/new")
+		v.looksBack(chat, fmt.Sprintf(`READ fs.read {"path":"notes/%s"}`, chat))
+	},
+	"file of a stranger that one edits": func(v *victim, chat, text string) {
+		v.say("mallory", chat, fmt.Sprintf(`READ fs.write {"path":"notes/%s","content":%q}`, chat, "zebra "+text))
+		v.say("ann", chat, "/new")
+		v.say("ann", chat, fmt.Sprintf(`READ fs.edit {"path":"notes/%s","old":"zebra","new":"horse"}`, chat))
+		v.looksBack(chat, fmt.Sprintf(`READ fs.read {"path":"notes/%s"}`, chat))
+	},
+	"name of a file": func(v *victim, chat, text string) {
+		name := strings.Map(func(r rune) rune {
+			if r < 0x80 && (r|0x20 >= 'a' && r|0x20 <= 'z') {
+				return r
+			}
+			return '-'
+		}, text)
+		v.say("mallory", chat, fmt.Sprintf(`READ fs.write {"path":"%s/%.100s","content":"x"}`, chat, name))
+		v.say("ann", chat, "/new")
+		v.looksBack(chat, fmt.Sprintf(`READ fs.list {"path":%q}`, chat))
 	},
 	"web page": func(v *victim, chat, text string) {
 		v.tool = text

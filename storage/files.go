@@ -140,57 +140,6 @@ func chargesTx(t *tx, chat string) (all []charge, err error) {
 	return all, err
 }
 
-// settleCharges has the charges of a folder add up to what it holds: who pays what it holds more, and is the first to
-// pay less.
-func settleCharges(all []charge, who corebot.Principal, holds corebot.FileSum) []charge {
-	var sum corebot.FileSum
-	for _, c := range all {
-		sum = corebot.FileSum{Bytes: sum.Bytes + c.Bytes, Entries: sum.Entries + c.Entries}
-	}
-	more := holds.Minus(sum)
-	if more == (corebot.FileSum{}) {
-		return all
-	}
-	at := slices.IndexFunc(all, func(c charge) bool { return c.who == who })
-	if at < 0 {
-		at, all = len(all), append(all, charge{who: who})
-	}
-	for _, amount := range []struct {
-		more int64
-		of   func(*charge) *int64
-	}{
-		{more.Bytes, func(c *charge) *int64 { return &c.Bytes }},
-		{more.Entries, func(c *charge) *int64 { return &c.Entries }},
-	} {
-		settleAmount(all, at, amount.more, amount.of)
-	}
-	return all
-}
-
-// settleAmount adds to the charge at a place, or takes away: from that one first, if it is somebody's, and then from
-// the largest.
-func settleAmount(all []charge, at int, more int64, of func(*charge) *int64) {
-	if more > 0 || all[at].who != (corebot.Principal{}) {
-		n := max(more, -*of(&all[at]))
-		*of(&all[at]) += n
-		more -= n
-	}
-	for more < 0 {
-		most := of(&all[0])
-		for i := range all {
-			if n := of(&all[i]); *n > *most {
-				most = n
-			}
-		}
-		less := min(-more, *most)
-		if less == 0 { // then a row says less than nothing
-			return
-		}
-		*most -= less
-		more += less
-	}
-}
-
 // Versions keep the newest changes of files, so that they can be undone.
 type Versions struct {
 	db     *DB
@@ -204,8 +153,8 @@ const versionKey = `agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4 A
 
 var (
 	insertVersion = &query{`INSERT INTO file_versions (agent, channel, account, chat, thread, message_id, principal,
-		path, moved_from, made, before, after, mode, lost, changed_at, bytes, data)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
+		path, moved_from, made, before, after, mode, lost, authored, changed_at, bytes, data)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
 	trimVersions = &query{`DELETE FROM file_versions WHERE ` + versionKey + ` AND id <= (SELECT id FROM file_versions
 		WHERE ` + versionKey + ` ORDER BY id DESC LIMIT 1 OFFSET ?6 + 0)`}
 	versionBytes = &query{`SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM file_versions
@@ -220,6 +169,8 @@ var (
 	freeVersions   = &query{`UPDATE file_versions SET undone_by = 0 WHERE ` + versionKey + ` AND undone_by = ?6`}
 	claimedVersion = &query{`SELECT id, message_id, principal, path, moved_from, made, before, after, mode, lost
 		FROM file_versions WHERE ` + versionKey + ` AND undone_by = ?6 ORDER BY id DESC`}
+	newestVersions = &query{`SELECT principal, path, moved_from, after, authored FROM file_versions
+		WHERE ` + versionKey + ` AND undone_by = 0 ORDER BY id DESC LIMIT ?6 + 0`}
 	versionData  = &query{`SELECT data FROM file_versions WHERE id = ?`}
 	versionTable = aged{
 		name: "file_versions",
@@ -237,8 +188,8 @@ func (v *Versions) Keep(ctx context.Context, c corebot.FileVersion) (id int64, e
 	err = v.db.write(ctx, "file_version.keep", func(t *tx) (err error) {
 		k := c.Key
 		id, err = t.insert(insertVersion, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, c.MessageID,
-			c.Principal.String(), c.Path, c.From, c.Made, c.Before, c.After, int64(c.Mode), c.Lost, t.now, len(c.Data),
-			c.Data)
+			c.Principal.String(), c.Path, c.From, c.Made, c.Before, c.After, int64(c.Mode), c.Lost, int64(c.Authored),
+			t.now, len(c.Data), c.Data)
 		if err != nil {
 			return err
 		}
@@ -297,6 +248,22 @@ func claimedTx(t *tx, k corebot.Key, life int64) (all []corebot.FileVersion, err
 		all = append(all, c)
 		return err
 	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, life)
+	return all, err
+}
+
+// Newest are the changes of a chat that are kept and not undone, newest first: whose they are and what they make of
+// which file. They have no data.
+func (v *Versions) Newest(ctx context.Context, k corebot.Key) (all []corebot.FileVersion, err error) {
+	err = v.db.reader.each(ctx, newestVersions, func(s scanner) error {
+		c, who, authored := corebot.FileVersion{Key: k}, "", int64(0)
+		err := s.Scan(&who, &c.Path, &c.From, &c.After, &authored)
+		c.Authored = corebot.Authored(authored) //nolint:gosec // it is one of three
+		if err == nil {
+			c.Principal, err = corebot.ParsePrincipal(who)
+		}
+		all = append(all, c)
+		return err
+	}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, v.limits.PerChat)
 	return all, err
 }
 

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -235,5 +236,46 @@ func TestAMessageLeavesSoManyReferencesAndNoMore(t *testing.T) {
 	}
 	if n := count(t, dir, "attached_files"); n != maxFilesOfMessage {
 		t.Errorf("there are %d rows", n)
+	}
+}
+
+func TestTheNewestChangesOfAChatTellWhoHasWrittenItsFiles(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	v := NewVersions(db, corebot.VersionLimits{PerChat: 3, Bytes: 100})
+	here := corebot.Key{Agent: "main", Channel: "c", Chat: "here"}
+	ann := corebot.Principal{Channel: "c", ID: "ann"}
+	keep := func(k corebot.Key, path string, who corebot.Principal, is corebot.Authored) {
+		t.Helper()
+		_, err := v.Keep(t.Context(), corebot.FileVersion{
+			Key: k, MessageID: "of " + path, Principal: who, Path: path, From: "from " + path, After: "after " + path,
+			Authored: is,
+		})
+		must(t, err)
+	}
+	for _, k := range []corebot.Key{
+		{Agent: "other", Channel: "c", Chat: "here"},
+		{Agent: "main", Channel: "c", Chat: "there"},
+		{Agent: "main", Channel: "c", Chat: "here", Thread: "1"},
+		{Agent: "main", Channel: "c", Account: "1", Chat: "here"},
+	} {
+		keep(k, "elsewhere", ann, corebot.AuthoredContent)
+	}
+	keep(here, "trimmed", ann, corebot.AuthoredContent)
+	keep(here, "a", ann, corebot.AuthoredContent)
+	keep(here, "b", corebot.Principal{Channel: "c"}, corebot.AuthoredPath)
+	keep(here, "undone", ann, corebot.AuthoredNothing)
+	_, err := v.Claim(t.Context(), here, 7)
+	must(t, err)
+	got, err := v.Newest(t.Context(), here)
+	must(t, err)
+	want := []corebot.FileVersion{
+		{
+			Key: here, Principal: corebot.Principal{Channel: "c"}, Path: "b", From: "from b", After: "after b",
+			Authored: 1,
+		},
+		{Key: here, Principal: ann, Path: "a", From: "from a", After: "after a", Authored: 2},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("they are\n%+v, want\n%+v", got, want)
 	}
 }

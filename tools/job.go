@@ -52,14 +52,18 @@ type job struct {
 	attach      *corebot.Part      // what it adds to the reply
 }
 
-func (b *Box) newJob(who corebot.Caller, role corebot.Role, call corebot.ToolCall, step Step) *job {
+func (b *Box) newJob(who corebot.Caller, role corebot.Role, raw corebot.ToolCall, step Step) *job {
 	now := time.Now()
-	name := strings.ToValidUTF8(call.Tool[:min(len(call.Tool), maxToolName)], "\uFFFD")
+	name := strings.ToValidUTF8(raw.Tool[:min(len(raw.Tool), maxToolName)], "\uFFFD")
+	call := Call{Caller: who, StepID: step.ID()}
+	if b.opts.Versions != nil {
+		call.versions = b.opts.Versions.store
+	}
 	return &job{
-		box: b, call: Call{Caller: who, StepID: step.ID()}, step: step, label: unknownLabel, began: now, raw: call,
+		box: b, call: call, step: step, label: unknownLabel, began: now, raw: raw,
 		event: corebot.AuditEvent{
 			At: now, Tool: name, Key: who.Key, Principal: who.Principal, Role: role, Entry: who.Entry.AuditName(),
-			Args: b.opts.Redactor.Args(call.Args, maxAudit), StepID: step.ID(),
+			Args: b.opts.Redactor.Args(raw.Args, maxAudit), StepID: step.ID(),
 		},
 	}
 }

@@ -75,6 +75,8 @@ type Call struct {
 	Approved string
 	// the content of the file that the call takes from its place, likewise
 	ApprovedFrom string
+
+	versions VersionStore // nil: no change of a file is kept; see [Call.Written]
 }
 
 // Func runs a tool. The model reads its result; Func should bound the result while it reads, not after. It must return

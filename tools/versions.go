@@ -23,6 +23,8 @@ type VersionStore interface {
 	Keep(ctx context.Context, v corebot.FileVersion) (id int64, err error)
 	Drop(ctx context.Context, id int64) error
 	Data(ctx context.Context, id int64) ([]byte, error)
+	// Newest are the changes of a conversation that are kept, newest first, without their data.
+	Newest(ctx context.Context, k corebot.Key) ([]corebot.FileVersion, error)
 }
 
 // Versions keep what tools for files change, and put it back. A change is stored before it is made: after a crash the
@@ -71,6 +73,9 @@ func (j *job) keepVersion(ctx context.Context, args bound) (id int64, call Call,
 		return 0, call, err
 	}
 	v.Key, v.MessageID, v.Principal = call.Key, call.MessageID, call.Principal
+	if v.Authored, err = j.box.opts.Versions.authored(ctx, call, c, v); err != nil {
+		return 0, call, err
+	}
 	if id, err = j.box.opts.Versions.store.Keep(ctx, v); err != nil {
 		return 0, call, fmt.Errorf("keep what is changed: %w", err)
 	}

@@ -32,6 +32,10 @@ func (k keptVersions) Drop(_ context.Context, id int64) error {
 
 func (k keptVersions) Data(_ context.Context, id int64) ([]byte, error) { return k[id].Data, nil }
 
+func (k keptVersions) Newest(context.Context, corebot.Key) ([]corebot.FileVersion, error) {
+	return k.newestFirst(), nil
+}
+
 // newestFirst are the versions that are kept.
 func (k keptVersions) newestFirst() (all []corebot.FileVersion) {
 	for _, id := range slices.Backward(slices.Sorted(maps.Keys(k))) {

@@ -49,7 +49,7 @@ func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
 func listThenNote(r llmtest.Request) llmtest.Answer {
 	switch toolResults(r) {
 	case 0:
-		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_list", Args: `{"path":"."}`})
+		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_search", Args: `{"pattern":"."}`})
 	case 1:
 		return llmtest.ToolCalls(llmtest.Call{
 			ID: "b", Name: "memory_write",

@@ -65,7 +65,7 @@ func (m *pagesModel) answer(r llmtest.Request) llmtest.Answer {
 			ID: "c", Name: "message_upload", Args: fmt.Sprintf(`{"path":%q}`, strings.Fields(name)[0]),
 		})
 	case strings.Contains(said, "LIST"):
-		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_list", Args: `{"path":"."}`})
+		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_search", Args: `{"pattern":"."}`})
 	case strings.Contains(said, "WRITE"):
 		return llmtest.ToolCalls(llmtest.Call{
 			ID: "b", Name: "fs_write", Args: fmt.Sprintf(`{"path":"notes/a.md","content":%q}`, hostile[0]),

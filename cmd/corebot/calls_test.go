@@ -19,14 +19,14 @@ func TestAtTheTerminalAHeldCallWaitsAndOutputComesOnDemand(t *testing.T) {
 	s.output("admin", "grant", "cli:local:"+strconv.Itoa(os.Getuid()))
 	sc := s.chat()
 	sc.press("look around\r")
-	sc.await(0, "✓ fs.list path=. [1]")
+	sc.await(0, "✓ fs.search pattern=. [1]")
 	sc.await(0, "y once, n deny, N stop · approval 1: a call waits")
 	sc.await(0, "+NOTE <b>")
 	if strings.Contains(sc.seen(), "✗") {
 		t.Error("a call that waits looks as if it had failed")
 	}
 	mark := sc.mark()
-	sc.say("/output", "output of call 1, fs.list:")
+	sc.say("/output", "output of call 1, fs.search:")
 	sc.await(mark, "memory/")
 	if strings.Contains(sc.seen(), "<data") {
 		t.Error("the output has the marks that are for the model")

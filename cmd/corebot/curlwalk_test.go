@@ -26,7 +26,7 @@ func (m *walkModel) answer(r llmtest.Request) llmtest.Answer {
 	case toolResults(r) > 0:
 		return llmtest.Text("The call has ended.").Usage(1000, 10)
 	case strings.Contains(said, "files"):
-		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_list", Args: `{"path":"."}`})
+		return llmtest.ToolCalls(llmtest.Call{ID: "a", Name: "fs_search", Args: `{"pattern":"."}`})
 	case strings.Contains(said, "note"):
 		return llmtest.ToolCalls(llmtest.Call{ID: "b", Name: "fs_write", Args: `{"path":"n.md","content":"tea"}`})
 	}

@@ -65,6 +65,7 @@
 -- has 0112_drafts.sql
 -- has 0113_draft_began.sql
 -- has 0114_overwritten.sql
+-- has 0115_authored_files.sql
 -- has 0117_page_vectors.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -460,7 +461,7 @@ CREATE TABLE file_versions (
   changed_at INTEGER NOT NULL,
   bytes      INTEGER NOT NULL,
   data       BLOB -- the content before
-) STRICT;
+, authored INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE INDEX file_versions_chat ON file_versions (chat, channel, account, agent, thread, undone_by, message_id);
 CREATE INDEX file_versions_bytes ON file_versions (id, bytes);
 CREATE INDEX task_runs_open ON task_runs (life_id) WHERE ended_at = 0 AND life_id > 0;
@@ -867,12 +868,13 @@ INSERT INTO goose_db_version VALUES (65, 110, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (66, 112, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (67, 113, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (68, 114, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (69, 117, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (69, 115, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (70, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0);
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 69);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 70);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);

@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/corebot/corebot/internal/rootfs"
@@ -34,22 +36,37 @@ func (a listArgs) dir() string {
 // empty is what is said of a directory with nothing in it.
 func (a listArgs) empty() string { return fmt.Sprintf("[%s is empty]", a.dir()) }
 
-// List shows what is in a directory.
+// List shows what is in a directory. Names are text, too. Those are not from outside that only admins
+// give, as the pages of a new workspace have, and that untainted turns of the call's principal have given.
 func List(reach *roots.Reach) tools.Tool {
-	return tools.New("fs.list", listDoc, tools.ReadOnly|tools.Outside,
-		func(_ context.Context, _ tools.Call, a listArgs) (string, error) {
+	return tools.NewSourced("fs.list", listDoc, tools.ReadOnly,
+		func(ctx context.Context, c tools.Call, a listArgs) (text string, outside bool, err error) {
 			root, p, err := reach.At(a.dir())
 			if err != nil {
-				return "", tools.Own(err)
+				return "", false, tools.Own(err)
 			}
 			entries, more, err := root.List(p.Path, a.After, listMax)
-			if err != nil {
-				return "", tools.Own(p.Explain(err))
+			if err == nil {
+				outside, err = namesOutside(ctx, c, p, entries)
 			}
-			return listing(a, entries, more), nil
+			if err != nil {
+				return "", false, tools.Own(p.Explain(err))
+			}
+			return listing(a, entries, more), outside, nil
 		}, tools.Touches(func(_ tools.Call, a listArgs) policy.Target { return reads(a.dir()) }),
-		tools.OwnWords(func(_ tools.Call, a listArgs) []string { return []string{a.empty()} }),
 		tools.Trusted(func(_ tools.Call, a listArgs) bool { return policy.OperatorsText(reads(a.dir())) }))
+}
+
+// namesOutside says whether others than the operator and the call's principal can have given one of the names.
+func namesOutside(ctx context.Context, c tools.Call, in roots.Place, entries []rootfs.Entry) (bool, error) {
+	if len(entries) == 0 || !in.InWorkspace() {
+		return len(entries) > 0, nil
+	}
+	w, err := c.Written(ctx)
+	return slices.ContainsFunc(entries, func(e rootfs.Entry) bool {
+		name := path.Join(in.Path, e.Name)
+		return name != rootfs.ChatsDir && !w.Named(name) && !policy.OperatorsText(reads(name))
+	}), err
 }
 
 func listing(a listArgs, entries []rootfs.Entry, more int) string {

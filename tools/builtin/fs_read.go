@@ -30,28 +30,49 @@ type readArgs struct {
 }
 
 // Read shows a piece of a text file, or of the text of a PDF or office document. Without docs documents are not shown.
+// A file that untainted turns of the call's principal alone have written is not from outside.
 func Read(reach *roots.Reach, docs Documents) tools.Tool {
-	return tools.New("fs.read", readDoc, tools.ReadOnly|tools.Outside,
-		func(ctx context.Context, _ tools.Call, a readArgs) (string, error) {
+	return tools.NewSourced("fs.read", readDoc, tools.ReadOnly,
+		func(ctx context.Context, call tools.Call, a readArgs) (text string, outside bool, err error) {
 			limit := min(a.Limit, readMax)
 			if a.Limit == 0 {
 				limit = readDefault
 			}
 			root, p, err := reach.At(a.Path)
 			if err != nil {
-				return "", tools.Own(err)
+				return "", false, tools.Own(err)
 			}
-			c, err := root.ReadChunk(p.Path, a.Offset, limit)
+			c, own, err := ownChunk(ctx, call, root, p, a.Offset, limit)
+			if !own && err == nil {
+				c, err = root.ReadChunk(p.Path, a.Offset, limit)
+			}
+			if !own && err == nil {
+				c, _, err = documentChunk(ctx, docs, root, p.Path, c, limit)
+			}
 			if err != nil {
-				return "", tools.Own(p.Explain(err))
+				return "", false, tools.Own(p.Explain(err))
 			}
-			c, _, err = documentChunk(ctx, docs, root, p.Path, c, limit)
-			if err != nil {
-				return "", tools.Own(p.Explain(err))
-			}
-			return show(a.Path, c), nil
+			return show(a.Path, c), !own, nil
 		}, tools.Touches(func(_ tools.Call, a readArgs) policy.Target { return reads(a.Path) }),
 		tools.Trusted(func(_ tools.Call, a readArgs) bool { return policy.OperatorsText(reads(a.Path)) }))
+}
+
+// ownChunk is a piece of a file that untainted turns of the call's principal alone have written. The piece is of the
+// very bytes that were compared: the file is read once. A document is never his own: its text is not its bytes.
+func ownChunk(ctx context.Context, call tools.Call, root *rootfs.Root, p roots.Place, offset, limit int64) (
+	c rootfs.Chunk, own bool, err error,
+) {
+	w, err := call.Written(ctx)
+	if err != nil || !p.InWorkspace() || !w.Has(p.Path) || offset < 0 || limit <= 0 {
+		return c, false, err
+	}
+	data, err := root.ReadFile(p.Path, maxFile)
+	if err != nil || !w.Wrote(p.Path, data) || pdftext.Is(data) || officetext.Is(data) {
+		return c, false, nil //nolint:nilerr // the usual way reads it, and says what is wrong
+	}
+	size := int64(len(data))
+	from := min(offset, size)
+	return rootfs.Chunk{Data: data[from:min(from+limit, size)], Offset: offset, Size: size}, true, nil
 }
 
 // show is a chunk as text, with a note where it is not the whole file.

@@ -176,8 +176,8 @@ console.log("sent and streamed");
 
 events = await send({ agentId: "main", message: "LIST the files" }); // without sessionKey it is main
 const tools = events.filter((e) => e.type.startsWith("tool_")).map((e) => `${e.type} ${e.toolName}`);
-if (tools.join() !== "tool_start fs.list,tool_end fs.list") fail(`the tools are ${tools}`);
-await view.until("the call on the view", () => view.tools.join() === "+fs.list,-fs.list");
+if (tools.join() !== "tool_start fs.search,tool_end fs.search") fail(`the tools are ${tools}`);
+await view.until("the call on the view", () => view.tools.join() === "+fs.search,-fs.search");
 await view.until("the answer behind it", () => view.live === "" && view.count("The call has ended.") === 1);
 console.log("a tool was watched");
 
@@ -226,8 +226,8 @@ await api("GET", "/api/schedules");
 const full = await api("GET", "/api/agents/main/history?sessionKey=main&view=full");
 const blocks = full.messages.flatMap((m) => m.content);
 const call = blocks.find((b) => b.type === "toolCall");
-if (!call || call.name !== "fs.list" || call.arguments?.path !== ".") fail(`the calls are ${JSON.stringify(blocks)}`);
-if (!full.messages.some((m) => m.role === "toolResult" && m.toolName === "fs.list" && m.isError === false)) {
+if (!call || call.name !== "fs.search" || call.arguments?.pattern !== ".") fail(`the calls are ${JSON.stringify(blocks)}`);
+if (!full.messages.some((m) => m.role === "toolResult" && m.toolName === "fs.search" && m.isError === false)) {
   fail(`the results are ${JSON.stringify(full)}`);
 }
 if (!full.messages.some((m) => m.role === "assistant" && m.meta?.model === "scripted")) fail("no answer names its model");

@@ -35,7 +35,7 @@ await page.getByLabel("New chat").fill("axe " + Date.now());
 await page.getByRole("button", { name: "Begin" }).click();
 const chat = page.url();
 await page.getByRole("link", { name: "Full" }).click();
-await page.getByLabel("Message", { exact: true }).fill('/tool fs.list {"path": "."}');
+await page.getByLabel("Message", { exact: true }).fill('/tool fs.search {"pattern": "."}');
 await page.getByRole("button", { name: "Send" }).click();
 await page.locator("#log .from-assistant").last().waitFor();
 await page.locator("#log .from-tool").first().waitFor();
