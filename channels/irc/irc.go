@@ -122,6 +122,7 @@ type Channel struct {
 	pace     pacer
 	hourly   channels.Hourly
 	dial     func(ctx context.Context, network, addr string) (net.Conn, error)
+	lastTime time.Duration
 
 	mu      sync.Mutex
 	now     *session            // registered; nil: none
@@ -147,7 +148,7 @@ func New(s Settings, site channels.Site) (channels.Channel, error) {
 	}
 	return &Channel{
 		settings: s, site: site, pace: newPacer(s.Pace), came: make(chan struct{}),
-		hourly: channels.Hourly{Most: s.Hourly}, dial: channels.Dial,
+		hourly: channels.Hourly{Most: s.Hourly}, dial: channels.Dial, lastTime: lastTime,
 	}, nil
 }
 

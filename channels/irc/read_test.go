@@ -169,6 +169,7 @@ func TestAMessageIsNamedByTheServerOrByItsConnection(t *testing.T) {
 func TestWhatFindsNoRoomIsKeptAcrossConnections(t *testing.T) {
 	s := platform(t)
 	r := &running{s, t, open(t, settings(s)), &channeltest.Door{}}
+	r.channel.StoreLastWithin(20 * time.Millisecond) // what finds no room until then is kept
 	room := make(chan struct{})
 	var asked atomic.Int32 // lines of the largest batch that found no room
 	r.door.Take = func(batch []channels.Incoming) ([]error, error) {

@@ -134,7 +134,7 @@ const lastTime = 3 * time.Second
 // storeLast stores what was heard when a run is told to end: nobody would say it again. A line that finds no room is
 // kept for the next run.
 func (c *Channel) storeLast(ctx context.Context, door channels.Door, cursor corebot.Cursor) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.lastTime)
 	defer cancel()
 	var err error
 	for err == nil && c.waiting() > 0 {

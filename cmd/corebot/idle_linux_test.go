@@ -1,13 +1,16 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +30,8 @@ var (
 // settling is how long a new program is left alone before it is watched.
 const settling = 5 * time.Second
 
-// shortTime is how long the short form watches. Its limits are wider by slack, because the start still goes on.
+// shortTime is how long the short form watches, again and again until the program sleeps: on a busy machine the start
+// takes long. Its limits are wider by slack, because the start still goes on.
 const (
 	shortTime = 2 * time.Second
 	slack     = 5
@@ -71,11 +75,32 @@ func TestAnIdleProgramSleeps(t *testing.T) {
 		}
 	}
 	time.Sleep(settling)
+	text, sleeps := s.watch(bots, watched, wider)
+	for deadline := time.Now().Add(patience); !sleeps && *idleTime == 0 && time.Now().Before(deadline); {
+		text, sleeps = s.watch(bots, watched, wider)
+	}
+	s.terminate()
+	t.Log("\n" + text)
+	if *idleReport != "" {
+		if err := os.WriteFile(*idleReport, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if !sleeps {
+		t.Errorf("an idle second may take %v, %d wake-ups and %d bytes of the disk, %d times that while it settles",
+			idleCPU, idleWakes, idleWritten, wider)
+	}
+}
+
+// watch says in a table what an idle program spends, and whether that is within the limits.
+func (s *service) watch(bots []*telegramtest.Server, watched time.Duration, wider int) (text string, sleeps bool) {
+	s.t.Helper()
+	commits := s.commits() // to answer costs the program something, so it is asked outside
 	before := s.spent(bots)
 	time.Sleep(watched)
 	after := s.spent(bots)
-	s.terminate()
-	reportIdle(t, before, after, watched, wider)
+	before.commits, after.commits = commits, s.commits()
+	return compared(before, after, watched, wider)
 }
 
 // connectBots makes servers of a chat network, and has the settings of a home name a bot of each.
@@ -120,6 +145,9 @@ func (s *service) spent(bots []*telegramtest.Server) (x spent) {
 	}
 	for _, thread := range threads {
 		ran, err := os.ReadFile(filepath.Join(thread, "schedstat"))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // the thread has ended meanwhile
+			continue
+		}
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -129,31 +157,39 @@ func (s *service) spent(bots []*telegramtest.Server) (x spent) {
 			s.t.Fatal(err)
 		}
 		x.cpu += time.Duration(n)
-		x.wakes += float64(numberIn(s.t, filepath.Join(thread, "status"), "voluntary_ctxt_switches"))
+		if wakes, is := s.numberIn(filepath.Join(thread, "status"), "voluntary_ctxt_switches"); is {
+			x.wakes += float64(wakes)
+		}
 	}
-	x.written = float64(numberIn(s.t, proc+"io", "write_bytes"))
-	x.commits = s.commits()
+	written, is := s.numberIn(proc+"io", "write_bytes")
+	if !is {
+		s.t.Fatal("the program has ended")
+	}
+	x.written = float64(written)
 	return x
 }
 
-// numberIn is a number of a file of lines such as "name: 7".
-func numberIn(t *testing.T, path, name string) int64 {
-	t.Helper()
+// numberIn is a number of a file of lines such as "name: 7". The file can go with its thread.
+func (s *service) numberIn(path, name string) (n int64, is bool) {
+	s.t.Helper()
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return 0, false
+	}
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if key, value, _ := strings.Cut(line, ":"); key == name {
 			n, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64) // a unit can follow
 			if err != nil {
-				t.Fatal(err)
+				s.t.Fatal(err)
 			}
-			return n
+			return n, true
 		}
 	}
-	t.Fatalf("%s has no %s", path, name)
-	return 0
+	s.t.Fatalf("%s has no %s", path, name)
+	return 0, false
 }
 
 // commits are those of the store so far.
@@ -180,14 +216,14 @@ func (s *service) commits() float64 {
 	return 0
 }
 
-func reportIdle(t *testing.T, before, after spent, watched time.Duration, wider int) {
-	t.Helper()
+// compared is the table of what was spent between two looks.
+func compared(before, after spent, watched time.Duration, wider int) (text string, sleeps bool) {
 	seconds, limit := watched.Seconds(), float64(wider)
 	took := spent{
 		cpu: after.cpu - before.cpu, wakes: after.wakes - before.wakes, written: after.written - before.written,
 		commits: after.commits - before.commits, polls: after.polls - before.polls,
 	}
-	text := fmt.Sprintf("%-32s%12s%14s\n", fmt.Sprintf("%d bots, watched for %v", *idleBots, watched), "a second",
+	text = fmt.Sprintf("%-32s%12s%14s\n", fmt.Sprintf("%d bots, watched for %v", *idleBots, watched), "a second",
 		"a day")
 	for _, line := range []struct {
 		what string
@@ -201,15 +237,6 @@ func reportIdle(t *testing.T, before, after spent, watched time.Duration, wider 
 	} {
 		text += fmt.Sprintf("%-32s%12.3f%14.0f\n", line.what, line.took/seconds, line.took/seconds*86_400)
 	}
-	t.Log("\n" + text)
-	if *idleReport != "" {
-		if err := os.WriteFile(*idleReport, []byte(text), 0o600); err != nil {
-			t.Error(err)
-		}
-	}
-	if took.cpu.Seconds()/seconds > limit*idleCPU.Seconds() || took.wakes/seconds > limit*idleWakes ||
-		took.written/seconds > limit*idleWritten {
-		t.Errorf("an idle second may take %v, %d wake-ups and %d bytes of the disk, %d times that while it settles",
-			idleCPU, idleWakes, idleWritten, wider)
-	}
+	return text, took.cpu.Seconds()/seconds <= limit*idleCPU.Seconds() && took.wakes/seconds <= limit*idleWakes &&
+		took.written/seconds <= limit*idleWritten
 }

@@ -42,10 +42,13 @@ func (k *soak) sample() sample {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	resident := 1024 * float64(numberIn(k.t, pid+"status", "VmRSS"))
+	resident, is := k.numberIn(pid+"status", "VmRSS")
+	if !is {
+		k.t.Fatal("the program has ended")
+	}
 	metrics := k.ask("/metrics")
 	s := sample{
-		turns: metricSum(metrics, "corebot_turns_total"), memory: resident,
+		turns: metricSum(metrics, "corebot_turns_total"), memory: 1024 * float64(resident),
 		goroutines:  metricSum(metrics, "go_goroutines"),
 		descriptors: float64(len(open)), log: k.size("corebot.db-wal"), database: k.size("corebot.db"),
 	}

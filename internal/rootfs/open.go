@@ -34,10 +34,31 @@ func (r *Root) walk(dir string, create bool) (*os.Root, error) {
 	return at, nil
 }
 
-// enter opens the directory called name. The "/." makes the system refuse a FIFO there instead of waiting for its
-// writer. An os.Root would follow a symbolic link. So enter compares the opened directory with the name's own entry,
-// and finds a link.
+// looks bounds how often a name is opened that stands for another file each time.
+const looks = 100
+
+// errReplaced says that another file took the place of an opened one. Every write of this package does that.
+var errReplaced = fmt.Errorf("%w: others put another file in its place again and again", ErrNotRegular)
+
+// settledly opens what a name stands for, and again while others put something else in its place meanwhile.
+func settledly[T any](open func() (T, error)) (found T, err error) {
+	for range looks {
+		if found, err = open(); !errors.Is(err, errReplaced) {
+			break
+		}
+	}
+	return found, err
+}
+
+// enter opens the directory called name, as it is in the end. See [enterOnce].
 func enter(at *os.Root, name string) (*os.Root, error) {
+	return settledly(func() (*os.Root, error) { return enterOnce(at, name) })
+}
+
+// enterOnce opens the directory called name. The "/." makes the system refuse a FIFO there instead of waiting for its
+// writer. An os.Root would follow a symbolic link. So enterOnce compares the opened directory with the name's own entry,
+// and finds a link.
+func enterOnce(at *os.Root, name string) (*os.Root, error) {
 	sub, err := at.OpenRoot(name + "/.")
 	if err != nil {
 		return nil, explain(at, name, err)
@@ -79,13 +100,20 @@ func (r *Root) openFile(name string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer at.Close()
-	return openPlain(at, path.Base(name))
+	f, err := settledly(func() (opened, error) { return openPlain(at, path.Base(name)) })
+	return f.File, f.info, err
 }
 
-func openPlain(at *os.Root, name string) (*os.File, fs.FileInfo, error) {
+// opened is a file with what the system said of it then.
+type opened struct {
+	*os.File
+	info fs.FileInfo
+}
+
+func openPlain(at *os.Root, name string) (opened, error) {
 	f, err := at.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not make us wait
 	if err != nil {
-		return nil, nil, explain(at, name, err)
+		return opened{}, explain(at, name, err)
 	}
 	info, err := f.Stat()
 	if err == nil {
@@ -96,19 +124,22 @@ func openPlain(at *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, nil, bare(err)
+		return opened{}, bare(err)
 	}
-	return f, info, nil
+	return opened{f, info}, nil
 }
 
-// sameEntry refuses what was reached through a symbolic link: then the entry is the link, not what was opened.
+// sameEntry refuses what was reached through a symbolic link: then the entry is the link, not what was opened. An entry
+// of another file is [errReplaced]: a write has put it there meanwhile.
 func sameEntry(at *os.Root, name string, opened fs.FileInfo) error {
 	entry, err := at.Lstat(name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return bare(err)
-	}
-	if !os.SameFile(entry, opened) {
+	case entry.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%w: %s is a symbolic link", ErrEscape, name)
+	case !os.SameFile(entry, opened):
+		return errReplaced
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package rootfs_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -218,6 +219,35 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	wg.Wait()
 	if got, _ := root.ReadFile("n", 100); string(got) != "20" {
 		t.Errorf("got %q, want 20", got)
+	}
+}
+
+// TestAReadSeesTheOldFileOrTheNewOneWhileOthersWrite puts files in place as a write does, but syncs none.
+func TestAReadSeesTheOldFileOrTheNewOneWhileOthersWrite(t *testing.T) {
+	root, dir := open(t)
+	file, next := filepath.Join(dir, "d/f"), filepath.Join(dir, "d/next")
+	put(t, file, "text 0")
+	done := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		defer close(done)
+		for i := range 150 {
+			if err := errors.Join(os.WriteFile(next, fmt.Append(nil, "text ", i), 0o600), os.Rename(next, file)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	defer writer.Wait()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		got, err := root.ReadFile("d/f", 100)
+		if _, hashErr := root.Hash("d/f", 100); err != nil || hashErr != nil || !strings.HasPrefix(string(got), "text ") {
+			t.Fatalf("got %q, %v, %v", got, err, hashErr)
+		}
 	}
 }
 

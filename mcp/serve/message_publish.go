@@ -99,8 +99,9 @@ func (p *publication) publish(ctx context.Context, content string, wait time.Dur
 		}
 		select {
 		case <-wake:
-		case <-timer.C:
-			return nil
+		case <-timer.C: // the state is that of now, not of the last reply
+			_, err := p.collect(context.WithoutCancel(ctx), after)
+			return err
 		case <-ctx.Done(): // whoever waits has gone; what was accepted is
 			return nil
 		}
