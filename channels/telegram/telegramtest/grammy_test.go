@@ -109,13 +109,15 @@ func converse(t *testing.T, hook string) {
 	if got := s.Uploads(ann.ID); !slices.Equal(got, []string{"cat.png: \x89PNG\r\n\x1a\n\x00", "a.txt: text"}) {
 		t.Errorf("the files are %q", got)
 	}
+	confirmed := func() { until("all is confirmed", func() bool { return s.Waiting() == 0 }) }
 	if hook == "" { // a bot that polls connects again; grammY makes no request again
+		confirmed() // a chat shows a message before the bot has the answer to its request
 		s.Cut()
 	}
 	s.Say(Said{From: ann, Text: "again"})
 	shows("echo again")
 	if hook != "" {
-		until("all is confirmed", func() bool { return s.Waiting() == 0 })
+		confirmed()
 		if s.Polls() != 0 || s.Posts() != 7 {
 			t.Errorf("there were %d polls and %d posts", s.Polls(), s.Posts())
 		}
