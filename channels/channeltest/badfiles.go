@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -113,7 +114,7 @@ func sizes() []badFile {
 			what: "50 MB in 50 KB", says: tooLarge, huge: true,
 			File: platform.File{Size: 50_000, Answer: func(w http.ResponseWriter) {
 				w.Header().Set("Content-Encoding", "gzip")
-				_, _ = w.Write(zipped(large))
+				_, _ = w.Write(bomb())
 			}},
 		}, {
 			what: "10 bytes that call themselves 50 MB", says: unfetched, huge: true,
@@ -127,14 +128,15 @@ func sizes() []badFile {
 	}
 }
 
-// zipped are so many zeros in little room.
-func zipped(n int64) []byte {
+// bomb are 50 MB of zeros in little room. To make them takes seconds under the race detector, so they are made once, and
+// before anybody waits for them.
+var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	zeros(z, n)
+	zeros(z, large)
 	_ = z.Close() // into memory
 	return b.Bytes()
-}
+})
 
 // kinds are files that are not what they are called.
 func kinds() []badFile {
@@ -151,7 +153,7 @@ func kinds() []badFile {
 			File: platform.File{Name: "a.txt", MediaType: "text/plain", Content: canvas(4, 4)},
 		}, {
 			what: "50 MB of zeros in an archive that calls itself a page of an office program", kind: corebot.PartFile,
-			File: platform.File{Name: "a.docx", MediaType: "application/zip", Content: zipped(large)},
+			File: platform.File{Name: "a.docx", MediaType: "application/zip", Content: bomb()},
 		}, {
 			what: "a media type that is none", kind: corebot.PartFile,
 			File: platform.File{Name: "a.txt", MediaType: "\u202e../x; \"=", Content: []byte("text")},

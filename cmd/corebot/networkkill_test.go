@@ -17,6 +17,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/long"
 )
 
@@ -46,7 +47,7 @@ func (n network) patience() time.Duration {
 	if n.kind == "mail" {
 		return mailPatience
 	}
-	return siegePatience
+	return channels.Unsent + siegePatience // a question that a busy machine did not answer in time is asked again then
 }
 
 // networkPlatform is where people write to the bot, each in a chat of his own. It refuses and loses some sends of the
