@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,54 @@ func TestAnAnswerWhoseLastEditIsRefusedForGoodIsSent(t *testing.T) {
 		pass(time.Minute)
 		s.shows(t, "abcde")
 		s.kept(t, 0)
+		s.stop()
+	})
+}
+
+// A platform that takes longer than a request may take can still show what it was asked for.
+func TestADraftWithAnEditThatTookTooLongIsErasedBeforeTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &editor{platform: &platform{}, every: time.Second, takes: 11 * time.Second}
+		s := stream(t, "", p)
+		s.turn(live.TurnStarted, "")
+		s.grow("a", "b", "c")
+		pass(20 * time.Second)
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "abc")
+		pass(time.Minute)
+		if s.shows(t, "abc"); s.gone() != 1 || len(s.edited()) != 1 {
+			t.Errorf("%d messages were erased, and the edits are %q", s.gone(), s.edited())
+		}
+		s.stop()
+	})
+}
+
+func TestSoManyAnswersGrowAtOnceAndSoMuchOfEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &editor{platform: &platform{}, every: time.Second}
+		s := stream(t, "", p)
+		const answers = 70
+		say := func(kind live.EventKind, text string) {
+			for i := range answers {
+				s.hub.Publish(live.Event{Kind: kind, Key: apptest.Key(fmt.Sprint("x", i)), MessageID: "m1", Text: text})
+				synctest.Wait() // a watcher that is behind hears no more
+			}
+		}
+		say(live.TurnStarted, "")
+		for range 4 {
+			say(live.Text, strings.Repeat("x", 40<<10))
+			pass(2 * time.Second)
+		}
+		longest := 0
+		for _, text := range s.edited() {
+			longest = max(longest, len(text))
+		}
+		s.mu.Lock()
+		grown := s.next
+		s.mu.Unlock()
+		if grown != 64 || longest != 80<<10 { // of the first piece that is over the limit all is kept
+			t.Errorf("of %d answers %d have grown, to %d bytes at most", answers, grown, longest)
+		}
 		s.stop()
 	})
 }

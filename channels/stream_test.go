@@ -81,6 +81,27 @@ func TestTypingIsShownAgainSoonBehindANotice(t *testing.T) {
 	})
 }
 
+// An edit that was under way stands above the notice when it ends.
+func TestAnEditThatANoticeOvertakesKeepsNoTypingAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &typingEditor{
+			editor: &editor{platform: &platform{}, every: time.Second, takes: 8 * time.Second}, began: time.Now(),
+		}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		for range 5 {
+			s.grow("x")
+		}
+		s.say(t, corebot.KindNotice, "n1", "m1", "May it?")
+		pass(15 * time.Second)
+		s.shows(t, "May it?")
+		if p.typed(10*time.Second, 20*time.Second) == 0 {
+			t.Errorf("typing was shown after %v", p.at)
+		}
+		s.stop()
+	})
+}
+
 func TestEditsThatWouldUseUpTheLimitsOfAPlatformAreRefused(t *testing.T) {
 	const least, api = 2 * time.Second, "https://api.example.org/v1"
 	for every, refused := range map[time.Duration]bool{

@@ -1,6 +1,7 @@
 package channels_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -22,6 +23,7 @@ type typist struct {
 	at  []time.Duration // when it was told to, since the begin
 	err error
 
+	again  time.Duration // 0: 4 s
 	panics bool
 	began  time.Time
 }
@@ -33,7 +35,7 @@ func (p *typist) Typing(context.Context, corebot.Key) (time.Duration, error) {
 	if p.panics {
 		panic("no such chat")
 	}
-	return 4 * time.Second, p.err
+	return cmp.Or(p.again, 4*time.Second), p.err
 }
 
 // typing runs a supervisor whose one account types.
@@ -111,6 +113,18 @@ func TestTypingEndsWhenThePlatformRefusesItOrNoEndIsHeard(t *testing.T) {
 		pass(time.Hour)
 		if last := p.at[len(p.at)-1]; last > 15*time.Minute {
 			t.Errorf("typing was shown for %v", last)
+		}
+	})
+}
+
+func TestTypingIsShownOnceASecondAtMostWhateverTheChannelSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, hub := typing(t, nil)
+		p.again = 10 * time.Millisecond
+		hub.Publish(turn(live.TurnStarted, "m1"))
+		pass(10 * time.Second)
+		if len(p.at) != 10 {
+			t.Errorf("in 10 s typing was shown %d times", len(p.at))
 		}
 	})
 }

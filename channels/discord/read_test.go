@@ -270,6 +270,8 @@ func TestTheSettingsSayInWhichServersAndChannelsTheBotListens(t *testing.T) {
 			for kind, data := range map[string]string{
 				"MESSAGE_CREATE": `{` + k.data + `,"content":"hello"}`,
 				"MESSAGE_UPDATE": `{` + k.data + `,"content":"hello","edited_timestamp":"2026-01-02T03:04:05Z"}`,
+				"MESSAGE_REACTION_ADD": `{` + k.data + `,"user_id":"7","message_id":"5","message_author_id":"1",
+					"emoji":{"id":null,"name":"👍"}}`,
 			} {
 				if n := len(readAll(t, c, kind, data)); (n == 1) != k.hears {
 					t.Errorf("%s: %d messages", kind, n)
