@@ -128,8 +128,8 @@ func sizes() []badFile {
 	}
 }
 
-// bomb are 50 MB of zeros in little room. To make them takes seconds under the race detector, so they are made once, and
-// before anybody waits for them.
+// bomb are 50 MB of zeros in little room. To make them takes seconds under the race detector, so they are made once,
+// and before anybody waits for them.
 var bomb = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

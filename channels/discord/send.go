@@ -48,10 +48,7 @@ type piece struct {
 // texts are the text of a message, whole, and with its looks.
 func texts(o channels.Outbound) (markup.Document, string) {
 	whole := o.Before + o.Text()
-	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
-		return markup.Parse(whole), whole
-	}
-	return markup.Plain(whole), whole
+	return markup.Of(o.Kind, whole), whole
 }
 
 // piece makes the next message of a text, as much as fits with its marks.

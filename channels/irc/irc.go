@@ -128,9 +128,12 @@ type Channel struct {
 	now     *session            // registered; nil: none
 	came    chan struct{}       // closed when there is a session
 	nicks   names               // accounts to the nicks under which they spoke last
-	askers  names               // messages of channels to the nicks that said them
 	kept    []channels.Incoming // received and not stored yet
 	holding *heldOff            // why the server is not to be asked again for a while
+
+	// Messages of channels to the nicks that said them: those that address Corebot, and the others, of which there are
+	// many more. A reply to a message that is forgotten names nobody.
+	askers, speakers names
 }
 
 var (

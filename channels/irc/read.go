@@ -79,8 +79,11 @@ func (c *Channel) remember(in channels.Incoming, account string, l line) {
 	if account != "" {
 		c.nicks.is(account, l.source.nick)
 	}
-	if in.Envelope.Group {
+	switch {
+	case in.Envelope.Group && in.Envelope.Mentioned:
 		c.askers.is(in.ID, l.source.nick)
+	case in.Envelope.Group:
+		c.speakers.is(in.ID, l.source.nick)
 	}
 }
 

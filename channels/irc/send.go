@@ -1,6 +1,7 @@
 package irc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,10 +78,7 @@ func (c *Channel) notYet() error {
 // show sends the next line. A line whose looks the channel refuses goes as plain text.
 func (s *session) show(ctx context.Context, target string, o channels.Outbound) (r channels.Receipt, err error) {
 	whole := o.Before + o.Text()
-	document := markup.Plain(whole)
-	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
-		document = markup.Parse(whole)
-	}
+	document := markup.Of(o.Kind, whole)
 	first, room := s.addressed(target, o)
 	spans, to := piece(document, len(o.Before), room-len(mark+first))
 	r.Reached = to - len(o.Before)
@@ -127,8 +125,9 @@ func (s *session) addressed(target string, o channels.Outbound) (first string, r
 	}
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	if nick := s.of.askers.nick[o.InReplyTo]; nick != "" && room-len(nick) > minRoom+10 {
-		first = nick + ": "
+	asker := cmp.Or(s.of.askers.nick[o.InReplyTo], s.of.speakers.nick[o.InReplyTo])
+	if asker != "" && room-len(asker) > minRoom+10 {
+		first = asker + ": "
 	}
 	return first, room
 }

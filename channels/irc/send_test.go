@@ -2,6 +2,7 @@ package irc_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -108,6 +109,27 @@ func TestTheFirstLineInAChannelNamesTheAsker(t *testing.T) {
 		}
 	}
 	if got := s.Shown("#room"); !slices.Equal(got, []string{"\x0fBob: hello", "\x0fhello"}) {
+		t.Errorf("the channel shows %q", got)
+	}
+}
+
+// What people say to one another meanwhile is much more than what they say to Corebot.
+func TestAnAskerIsNamedHoweverMuchIsSaidMeanwhile(t *testing.T) {
+	s := platform(t)
+	r := run(t, s, settings(s))
+	r.channel.Heard("m1", "ann", true)
+	for i := range 1001 {
+		r.channel.Heard(fmt.Sprint("talk", i), "eve", false)
+	}
+	for _, asked := range []string{"m1", "talk0", "talk1000"} {
+		_, err := r.channel.Send(t.Context(), channels.Outbound{
+			ID: "r1", Key: keyOf("#room"), Kind: corebot.KindReply, Parts: corebot.TextPart("hello"), InReplyTo: asked,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Shown("#room"); !slices.Equal(got, []string{"\x0fann: hello", "\x0fhello", "\x0feve: hello"}) {
 		t.Errorf("the channel shows %q", got)
 	}
 }

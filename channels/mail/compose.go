@@ -61,11 +61,7 @@ func (c *Channel) letter(o channels.Outbound, to address, subject string) letter
 	if isMessageID(o.InReplyTo) {
 		l.parent = o.InReplyTo
 	}
-	document := markup.Plain(o.Text())
-	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
-		document = markup.Parse(o.Text())
-	}
-	spans, _ := document.Piece(0, 1<<30, func(s string) int { return len(s) })
+	spans, _ := markup.Of(o.Kind, o.Text()).Piece(0, 1<<30, func(s string) int { return len(s) })
 	l.text = markup.Text(spans)
 	if o.Kind == corebot.KindReply {
 		l.page = `<html><body><div style="white-space: pre-wrap">` + looks.Write(spans) + "</div></body></html>\n"

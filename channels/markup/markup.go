@@ -13,6 +13,7 @@ package markup
 import (
 	"sync"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/markdown"
 )
 
@@ -55,6 +56,15 @@ type placed struct {
 }
 
 var parser = sync.OnceValue(markdown.New)
+
+// Of is the text of a message with its looks. A reply is Markdown. A notice is shown as it is written: it quotes what a
+// call would do, and Markdown would hide a part of that.
+func Of(kind corebot.Kind, source string) Document {
+	if kind == corebot.KindReply {
+		return Parse(source)
+	}
+	return Plain(source)
+}
 
 // Parse reads an answer.
 func Parse(source string) Document {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/corebot/corebot"
 )
 
 // marked shows spans as text, each change of looks in brackets.
@@ -77,6 +79,17 @@ func TestAnAnswerHasTheLooksOfItsMarkdown(t *testing.T) {
 		spans, to := Parse(in).Piece(0, 1<<20, utf8.RuneCountInString)
 		if got := marked(spans); got != want || to != len(in) {
 			t.Errorf("%q became\n%q and not\n%q (%d of %d bytes)", in, got, want, to, len(in))
+		}
+	}
+}
+
+func TestAReplyIsMarkdownAndAnyOtherMessageIsShownAsItIs(t *testing.T) {
+	const source = "run `rm` **now**"
+	for kind, want := range map[corebot.Kind]string{
+		corebot.KindReply: "run rm now", corebot.KindNotice: source, "": source,
+	} {
+		if got := Text(pieces(t, Of(kind, source), 1<<10)[0]); got != want {
+			t.Errorf("a message of the kind %q is shown as %q", kind, got)
 		}
 	}
 }

@@ -125,18 +125,6 @@ func (c *client) upload(ctx context.Context, u upload) (string, error) {
 	return "", c.wire.Strange("the upload of a file", http.StatusOK, nil)
 }
 
-// unsure is the error of a send. A homeserver, or a proxy before it, that answers with a status of 500 or more can have
-// taken the event all the same: Dendrite keeps events in a queue of its own before it shows them.
-func unsure(err error) error {
-	f, r := (*corebot.Failure)(nil), (*refusal)(nil)
-	if !errors.As(err, &f) || f.Class != corebot.RateLimited || errors.As(err, &r) && r.status < 500 {
-		return err
-	}
-	return &corebot.Failure{
-		Class: f.Class, RetryAfter: f.RetryAfter, Err: fmt.Errorf("%w: %w", channels.ErrMayBeShown, f.Err),
-	}
-}
-
 // call makes one request. Its error is a [*corebot.Failure].
 func call[T any](ctx context.Context, c *client, ask channels.Request) (result T, err error) {
 	r, err := ask.Write(ctx, c.base)
@@ -188,8 +176,8 @@ func (c *client) failure(what string, a channels.Answered) error {
 		return &corebot.Failure{
 			Class: corebot.Cancelled, RetryAfter: channels.Unsent, Err: fmt.Errorf("%w; %w", revoked, r),
 		}
-	case a.Status >= http.StatusInternalServerError:
-		return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: channels.Unsent, Err: r}
+	case a.Status >= http.StatusInternalServerError: // Dendrite can have taken the event into a queue of its own
+		return channels.OutOfOrder(r)
 	case said.Code == "M_UNRECOGNIZED":
 		return c.wire.Strange(what, a.Status, r)
 	case said.Code == "M_FORBIDDEN":

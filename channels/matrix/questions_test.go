@@ -69,3 +69,24 @@ func TestAFloodOfRepliesAsksTheHomeserverForAFew(t *testing.T) {
 		t.Errorf("it was asked %d times", n)
 	}
 }
+
+func TestAReactionToSomebodyElseSaysNothingToTheBot(t *testing.T) {
+	s, d := platform(t), &channeltest.Door{}
+	s.Room(group, matrixtest.Ann, "@bob:test")
+	other := s.Say(matrixtest.Said{Room: group, From: "@bob:test", Text: "before"})
+	own := s.Say(matrixtest.Said{Room: group, From: matrixtest.Bot, Text: "before"})
+	begun(t, s, d)
+	for _, relation := range []string{"", "m.reference", "m.thread", "m.replace"} { // none of them is a reaction
+		content := reacts(own, "👍")
+		content["m.relates_to"].(map[string]any)["rel_type"] = relation
+		s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: content})
+	}
+	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts(other, "👍")})
+	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts("$none", "👍")})
+	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts(other, " ")})
+	s.Say(matrixtest.Said{Room: group, Text: "the end"})
+	until(t, "the end is stored", func() bool { return slices.Contains(d.Texts(), "the end") })
+	if got := d.Got(); len(got) != 1 {
+		t.Errorf("they came in as %+v", got)
+	}
+}

@@ -230,27 +230,6 @@ func reacts(to, sign string) map[string]any {
 	return map[string]any{"m.relates_to": map[string]any{"rel_type": "m.annotation", "event_id": to, "key": sign}}
 }
 
-func TestAReactionToSomebodyElseSaysNothingToTheBot(t *testing.T) {
-	s, d := platform(t), &channeltest.Door{}
-	s.Room(group, matrixtest.Ann, "@bob:test")
-	other := s.Say(matrixtest.Said{Room: group, From: "@bob:test", Text: "before"})
-	own := s.Say(matrixtest.Said{Room: group, From: matrixtest.Bot, Text: "before"})
-	begun(t, s, d)
-	for _, relation := range []string{"", "m.reference", "m.thread", "m.replace"} { // none of them is a reaction
-		s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: map[string]any{
-			"m.relates_to": map[string]any{"rel_type": relation, "event_id": own, "key": "👍"},
-		}})
-	}
-	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts(other, "👍")})
-	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts("$none", "👍")})
-	s.Say(matrixtest.Said{Room: group, Type: "m.reaction", Content: reacts(other, " ")})
-	s.Say(matrixtest.Said{Room: group, Text: "the end"})
-	until(t, "the end is stored", func() bool { return slices.Contains(d.Texts(), "the end") })
-	if got := d.Got(); len(got) != 1 {
-		t.Errorf("they came in as %+v", got)
-	}
-}
-
 func edits(of, text string) map[string]any {
 	return map[string]any{
 		"m.new_content": map[string]any{"msgtype": "m.text", "body": text},

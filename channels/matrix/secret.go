@@ -296,7 +296,7 @@ func (c *Channel) sendEvent(ctx context.Context, room, key string, content map[s
 	sent, err := call[struct {
 		ID string `json:"event_id"`
 	}](ctx, &c.client, channels.Put(body, "rooms", room, "send", kind, key))
-	return sent.ID, unsure(err)
+	return sent.ID, channels.Unsure(err)
 }
 
 // sealFile has a file for an encrypted room be uploaded encrypted, with a key of its own each time. In another room it

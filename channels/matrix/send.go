@@ -97,10 +97,7 @@ func size(event map[string]any) int {
 // texts are the text of a message, whole, and with its looks.
 func texts(o channels.Outbound) (markup.Document, string) {
 	whole := o.Before + o.Text()
-	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
-		return markup.Parse(whole), whole
-	}
-	return markup.Plain(whole), whole
+	return markup.Of(o.Kind, whole), whole
 }
 
 // Send shows one message: the beginning of the text, as much as fits. The receipt says how far that is.

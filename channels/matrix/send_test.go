@@ -271,6 +271,12 @@ func TestAFailedSendSaysWhetherAnotherTryCanHelp(t *testing.T) {
 			if ill := strings.HasSuffix(name, " is ill"); errors.Is(err, channels.ErrMayBeShown) != ill {
 				t.Errorf("whether it may be shown: %v", err)
 			}
+			// A question waits, however long the homeserver is ill: see channels.OutOfOrder.
+			_, _, err = channel.Delivered(t.Context(), outbound("r1", "hello"))
+			err = channels.Unsure(err)
+			if ill := strings.HasSuffix(name, " is ill"); errors.Is(err, channels.ErrMayBeShown) != ill {
+				t.Errorf("it is asked whether it is shown: %#v", err)
+			}
 		})
 	}
 	t.Run("the answer is lost", func(t *testing.T) {

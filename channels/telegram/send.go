@@ -94,10 +94,7 @@ func (c *Channel) showPiece(ctx context.Context, method string, o channels.Outbo
 ) {
 	args["link_preview_options"] = map[string]any{"is_disabled": true} // nobody but the reader opens its links
 	whole := o.Before + o.Text()
-	document := markup.Plain(whole)
-	if o.Kind == corebot.KindReply { // a notice is shown as it is: it quotes what a call would do
-		document = markup.Parse(whole)
-	}
+	document := markup.Of(o.Kind, whole)
 	for limit := maxUnits; ; limit /= 2 {
 		spans, to := document.Piece(len(o.Before), limit, units)
 		if to == len(whole) {

@@ -56,8 +56,8 @@ func enter(at *os.Root, name string) (*os.Root, error) {
 }
 
 // enterOnce opens the directory called name. The "/." makes the system refuse a FIFO there instead of waiting for its
-// writer. An os.Root would follow a symbolic link. So enterOnce compares the opened directory with the name's own entry,
-// and finds a link.
+// writer. An os.Root would follow a symbolic link. So enterOnce compares the opened directory with the name's own
+// entry, and finds a link.
 func enterOnce(at *os.Root, name string) (*os.Root, error) {
 	sub, err := at.OpenRoot(name + "/.")
 	if err != nil {

@@ -232,7 +232,8 @@ func TestAReadSeesTheOldFileOrTheNewOneWhileOthersWrite(t *testing.T) {
 	writer.Go(func() {
 		defer close(done)
 		for i := range 150 {
-			if err := errors.Join(os.WriteFile(next, fmt.Append(nil, "text ", i), 0o600), os.Rename(next, file)); err != nil {
+			err := os.WriteFile(next, fmt.Append(nil, "text ", i), 0o600)
+			if err := errors.Join(err, os.Rename(next, file)); err != nil {
 				t.Error(err)
 			}
 		}
@@ -245,7 +246,8 @@ func TestAReadSeesTheOldFileOrTheNewOneWhileOthersWrite(t *testing.T) {
 		default:
 		}
 		got, err := root.ReadFile("d/f", 100)
-		if _, hashErr := root.Hash("d/f", 100); err != nil || hashErr != nil || !strings.HasPrefix(string(got), "text ") {
+		_, hashErr := root.Hash("d/f", 100)
+		if err != nil || hashErr != nil || !strings.HasPrefix(string(got), "text ") {
 			t.Fatalf("got %q, %v, %v", got, err, hashErr)
 		}
 	}
