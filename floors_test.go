@@ -79,6 +79,7 @@ var owners = map[string][]string{
 	"github.com/elastic/go-seccomp-bpf":            {"tools/isolation"},
 	"google.golang.org/protobuf":                   {"observability/otlp"},
 	"github.com/goccy/go-yaml":                     {"agent/skills"},
+	"go.yaml.in/yaml":                              {"internal/config"},
 	"github.com/go-json-experiment/json":           {"internal/strictjson"},
 	"github.com/pelletier/go-toml":                 {"internal/redact"},
 	"github.com/google/jsonschema-go":              {"internal/httpapi", "tools", "internal/jsonschema"},

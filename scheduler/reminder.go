@@ -74,7 +74,8 @@ func (p Planner) Reminder(text string, now time.Time) (corebot.Task, error) {
 func When(when, zone string, now time.Time) (due time.Time, err error) {
 	if in, err := time.ParseDuration(when); err == nil {
 		if in < time.Second || in > LongestInterval {
-			return due, corebot.WithHint(fmt.Errorf("%w: %s from now", ErrSchedule, when), "write 1s at least")
+			return due, corebot.WithHint(fmt.Errorf("%w: %s from now", ErrSchedule, when),
+				fmt.Sprintf("write 1s at least and %.0fh at most", LongestInterval.Hours()))
 		}
 		return now.Add(in).Truncate(time.Second), nil
 	}

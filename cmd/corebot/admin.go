@@ -44,7 +44,7 @@ this version does not have can never speak, and does not count.
 			return s.grant(cmd, operate.GrantRole, grant, fmt.Sprintf("%s is %s", grant.Principal, grant.Role))
 		},
 	}
-	cmd.Flags().StringVar(&chat, "chat", "", "in this chat only: its key, as `corebot chats list` shows it")
+	cmd.Flags().StringVar(&chat, "chat", "", "in this chat only: its key, as corebot chats list shows it")
 	cmd.Flags().StringVar(&role, "role", string(corebot.RoleAdmin), "admin or normal")
 	return cmd
 }

@@ -131,8 +131,8 @@ func newJobsList(s *shell) *cobra.Command {
 			q := operate.JobQuery{All: all}
 			if chat != "" {
 				var err error
-				if q.Chat, err = corebot.ParseKey(chat); err != nil {
-					return usage(cmd, err)
+				if q.Chat, err = s.chat(cmd, chat); err != nil {
+					return err
 				}
 			}
 			_, err := jobTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.JobRow], error) {
@@ -144,7 +144,8 @@ func newJobsList(s *shell) *cobra.Command {
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().BoolVar(&all, "all", false, "also jobs that have ended, newest first")
-	cmd.Flags().StringVar(&chat, "chat", "", "only those whose results this conversation gets, by its key")
+	cmd.Flags().StringVar(&chat, "chat", "",
+		"only those whose results this chat gets: its key, or a short form such as webhook:c1")
 	limitFlag(cmd, &limit, 1000, "at most this many")
 	return cmd
 }

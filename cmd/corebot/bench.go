@@ -70,7 +70,7 @@ type benchOutput struct {
 
 func (o *benchOutput) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON, one object")
-	cmd.Flags().StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this file, for `go tool pprof`")
+	cmd.Flags().StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this file, for go tool pprof")
 }
 
 // progress tells on standard error what is being done.

@@ -256,7 +256,7 @@ letter itself ends as dropped.`,
 				fmt.Sprintf("replayed %d as %s", ids[0], newID))
 		},
 	}
-	cmd.Flags().StringVar(&newID, "id", "", "the new message's id (default: a new one)")
+	filledFlag(cmd.Flags(), &newID, "id", "the new message's id (default: a new one)")
 	return cmd
 }
 

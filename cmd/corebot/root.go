@@ -56,7 +56,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	root.SetVersionTemplate("{{versionLine}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.PersistentFlags().StringVar(&s.home, "home", "", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
+	filledFlag(root.PersistentFlags(), &s.home, "home", "home directory (default: $COREBOT_HOME, then ~/.corebot)")
 	root.SetOut(out)
 	root.SetErr(&hiding{shell: s, to: errOut})
 	root.AddCommand(newInit(s), newDoctor(s), newServe(s), newChat(s), newSend(s))
@@ -66,6 +66,10 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 		newChannels(s), newDB(s), newConfig(s, newConfigReload(s)), newMCP(s), newSkills(s), newMemory(s), newDemo(),
 		newBench(), newMan(), newVersion())
 	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err == nil {
+		completion.Args, completion.RunE = knownCommand, root.RunE
+	}
 	completesNoFiles(root)
 	return root
 }

@@ -48,7 +48,7 @@ zone of the settings. "corebot deferred list" shows it until then, and "deferred
 				return usage(cmd, errNoChat)
 			case deliverAt != "" && wait:
 				return usage(cmd, errors.New("--deliver-at is for a later time; --wait waits for the answer now"))
-			case timeout < 0 || timeout > 0 && !wait:
+			case cmd.Flags().Changed("timeout") && (timeout <= 0 || !wait):
 				return usage(cmd, errors.New("--timeout is a time over 0s, and needs --wait"))
 			}
 			c, err := s.settings()
@@ -68,7 +68,7 @@ zone of the settings. "corebot deferred list" shows it until then, and "deferred
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to send to")
 	agentFlag(cmd, &agent)
-	cmd.Flags().StringVar(&id, "id", "", "the message's id: sending it twice accepts it once (default: a new one)")
+	filledFlag(cmd.Flags(), &id, "id", "the message's id: sending it twice accepts it once (default: a new one)")
 	cmd.Flags().StringVar(&deliverAt, "deliver-at", "", "answer it at this time, such as 18:30 or 2h from now")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the reply and print it")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0,

@@ -149,6 +149,9 @@ func newTasksList(s *shell) *cobra.Command {
 				q.Part = p
 				return look(s, cmd, operate.ListTasks, q)
 			})
+			if errors.Is(err, corebot.ErrInvalid) {
+				err = usage(cmd, err)
+			}
 			return err
 		},
 	}
@@ -237,6 +240,7 @@ func printTask(cmd *cobra.Command, d operate.TaskDetail) error {
 
 func newTasksPreview(s *shell) *cobra.Command {
 	var when times
+	var asJSON bool
 	var count int
 	cmd := &cobra.Command{
 		Use:   "preview (--at TIME | --every DURATION | --daily HH:MM | --cron EXPRESSION)",
@@ -248,8 +252,8 @@ func newTasksPreview(s *shell) *cobra.Command {
 				return err
 			}
 			found, err := look(s, cmd, operate.PreviewTask, operate.PreviewQuery{Schedule: schedule, Count: count})
-			if err != nil {
-				return err
+			if err != nil || asJSON {
+				return errors.Join(err, printIf(cmd, err == nil, found))
 			}
 			t := &teller{w: cmd.OutOrStdout()}
 			for _, due := range found.Times {
@@ -259,7 +263,8 @@ func newTasksPreview(s *shell) *cobra.Command {
 		},
 	}
 	when.flags(cmd)
-	cmd.Flags().IntVar(&count, "count", 5, "this many times")
+	jsonFlag(cmd, &asJSON)
+	numberFlag(cmd, &count, "count", 5, "this many times, at most 100")
 	return cmd
 }
 

@@ -103,9 +103,29 @@ func flagError(cmd *cobra.Command, err error) error {
 	want := map[string]string{
 		"int": "a whole number", "number": "a whole number, at least 1",
 		"bool": "true or false", "float64": "a number", "duration": "a time such as 90s, 30m or 24h",
-		"int64": "a whole number", "intSlice": "whole numbers with commas between them",
+		"int64": "a whole number", "string": "a text that is not empty",
+		"intSlice": "whole numbers with commas between them",
 	}[invalid.GetFlag().Value.Type()]
 	return usage(cmd, fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want))
+}
+
+// filledFlag is a flag for a text that cannot be given as empty, such as by a variable that a script did not set.
+func filledFlag(flags *pflag.FlagSet, to *string, name, text string) {
+	flags.Var((*filled)(to), name, text)
+}
+
+// filled is the value of such a flag.
+type filled string
+
+func (f *filled) Type() string   { return "string" }
+func (f *filled) String() string { return string(*f) }
+
+func (f *filled) Set(s string) error {
+	if s == "" {
+		return corebot.ErrInvalid // flagError says what is wanted
+	}
+	*f = filled(s)
+	return nil
 }
 
 // numberFlag is a flag for a whole number from 1.
@@ -161,7 +181,7 @@ func newUsage(s *shell) *cobra.Command {
 				return err
 			}
 			now := time.Now()
-			first, last := accounting.Day(now.AddDate(0, 0, 1-days)), accounting.Day(now)
+			first, last := accounting.Day(now.AddDate(0, 0, 1-min(days, mostDays))), accounting.Day(now)
 			_, err = useTable(accounting).print(cmd, asJSON, limit,
 				func(p operate.Part) (operate.Page[corebot.UseRow], error) {
 					return look(s, cmd, operate.ListUsage, operate.UsageQuery{From: first, To: last, Part: p})
@@ -174,6 +194,9 @@ func newUsage(s *shell) *cobra.Command {
 	limitFlag(cmd, &limit, 1000, "at most this many rows, the newest days first")
 	return cmd
 }
+
+// mostDays is more days than a home has. Dates of many more do not exist.
+const mostDays = 100 * 366
 
 // accounting is how this home books usage.
 func (s *shell) accounting() (corebot.Accounting, error) {

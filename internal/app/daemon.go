@@ -185,7 +185,8 @@ func (a *App) Reload() (r operate.Reloaded, err error) {
 		// it listens until the restart, and not to everybody
 		w.Token, w.Secret = a.inForce.Webhook.Token, a.inForce.Webhook.Secret
 	}
-	r.Applied, r.Restart = config.Diff(a.inForce, fresh)
+	applied, restart := config.Diff(a.inForce, fresh)
+	r = operate.Reloaded{Applied: append([]string{}, applied...), Restart: append([]string{}, restart...)} // never null
 	inForce, err := a.inForce.WithLive(fresh)
 	if err != nil {
 		return operate.Reloaded{}, fmt.Errorf("with the settings that need a restart: %w", err)

@@ -226,7 +226,9 @@ func TestTheThreeFormatsSayTheSame(t *testing.T) {
 
 func TestAnEmptyFileSectionOrValueChangesNothing(t *testing.T) {
 	clean(t)
-	for _, content := range []string{"", "# nothing yet\n", "llm:\n", "llm: {}\n", "llm:\n  model:\n"} {
+	for _, content := range []string{
+		"", "# nothing yet\n", "llm:\n", "llm: {}\n", "llm:\n  model:\n", "---\nllm:\n---\n",
+	} {
 		home := homeWith(t, "corebot.yaml", content)
 		want := Defaults()
 		want.Home = home
@@ -264,6 +266,22 @@ func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 		},
 		"a key twice": {
 			"corebot.yaml", "llm: {model: a, model: b}", "already defined",
+			"correct the file",
+		},
+		"a key twice in JSON": {
+			"corebot.json", `{"bus":{"lease":"5m"},"bus":{"lease":"6m"}}`, "the field \"bus\" stands there twice",
+			"correct the file",
+		},
+		"a second document": {
+			"corebot.yaml", "---\nbus: {lease: 5m}\n---\nllm: {model: a}\n", "several documents",
+			"correct the file",
+		},
+		"a second document behind an empty one": {
+			"corebot.yaml", "# settings\n---\n---\nllm: {model: a}\n", "several documents",
+			"correct the file",
+		},
+		"a second document that cannot be read": {
+			"corebot.yaml", "llm: {model: a}\n---\nllm: {model: a, model: b}", "already defined",
 			"correct the file",
 		},
 		"no settings at all":         {"corebot.yaml", "hello", "a name, a colon and a value", "correct the file"},

@@ -14,10 +14,12 @@ import (
 	"strings"
 
 	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/nearest"
 	"github.com/corebot/corebot/internal/owned"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 // fileNames are the settings files that a home may have, at most one of them.
@@ -107,12 +109,42 @@ func decode(path string, data []byte, into map[string]any) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := decoder.Decode(data, into); err != nil {
+	err = decoder.Decode(data, into)
+	if err == nil {
+		err = checkWhole(path, data)
+	}
+	if err != nil {
 		said := strings.Join(strings.Fields(err.Error()), " ")
 		if strings.Contains(said, "into map[string]interface") {
 			said = "it has no settings at its top: a setting is a name, a colon and a value"
 		}
 		return errors.New(said)
+	}
+	return nil
+}
+
+// settingsLevels is how deep a settings file in JSON can be.
+const settingsLevels = 100
+
+// checkWhole refuses what a decoder reads past without a word: a further document of YAML, and all but the last of the
+// values that one name has in JSON.
+func checkWhole(path string, data []byte) error {
+	switch filepath.Ext(path) {
+	case ".json":
+		return strictjson.Check(data, settingsLevels, strictjson.Rules{})
+	case ".yaml", ".yml":
+		documents := yaml.NewDecoder(bytes.NewReader(data))
+		for first := true; ; first = false {
+			var document any
+			switch err := documents.Decode(&document); {
+			case errors.Is(err, io.EOF):
+				return nil
+			case err != nil:
+				return err
+			case !first && document != nil:
+				return errors.New("it has several documents, and settings are one: a line of --- begins another")
+			}
+		}
 	}
 	return nil
 }

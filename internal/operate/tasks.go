@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -125,6 +126,10 @@ type (
 
 // ListTasks lists tasks, the oldest first.
 func (s *Service) ListTasks(ctx context.Context, q TaskQuery) (Page[TaskRow], error) {
+	if states := []corebot.TaskState{corebot.TaskActive, corebot.TaskPaused, corebot.TaskDone}; q.State != "" &&
+		!slices.Contains(states, q.State) {
+		return Page[TaskRow]{}, fmt.Errorf("%w: state %q: want active, paused or done", corebot.ErrInvalid, q.State)
+	}
 	f := corebot.TaskFilter{Key: q.Key, Agent: q.Agent, State: q.State}
 	found, next, err := s.stores.Tasks.List(ctx, f, q.After, min(q.size(), maxTasks))
 	return pageOf(found, next, newTaskRow), err
