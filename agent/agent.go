@@ -17,6 +17,7 @@ import (
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/agent/pages"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/internal/roots"
 )
 
@@ -138,7 +139,9 @@ type Options struct {
 	Files       Files             // gives files of messages a place among those of tools; nil: they have none
 	Jobs        corebot.JobBudget // of all child turns of a message together; zero: there are none
 	Live        *live.Hub
-	Metrics     prometheus.Registerer
+	// Redactor is for what is shown of an answer while it is made; nil: one that knows the usual shapes of secrets.
+	Redactor *redact.Redactor
+	Metrics  prometheus.Registerer
 }
 
 // Agent makes turns.
@@ -206,6 +209,12 @@ func (o *Options) complete() error {
 	}
 	if o.Live == nil {
 		o.Live = new(live.Hub)
+	}
+	if o.Redactor == nil {
+		var err error
+		if o.Redactor, err = redact.New(nil); err != nil {
+			return err
+		}
 	}
 	return o.Compaction.validate(o.ContextTokens - o.OutputTokens)
 }

@@ -226,7 +226,8 @@ func (t *turn) complete(ctx context.Context, offered []llm.Tool) (corebot.Answer
 	return answer, err
 }
 
-// call makes one call of the model, streaming its text to whoever watches.
+// call makes one call of the model, streaming its text to whoever watches. All that watch have it from here, so here
+// secrets are taken out of it.
 func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) {
 	event := live.Event{Key: t.delivery.Message.Key, MessageID: t.who.MessageID}
 	publish := func(kind live.EventKind, text string) {
@@ -234,17 +235,26 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 		t.publish(event)
 	}
 	t.streamed.Reset()
+	shown := t.opts.Redactor.Stream()
+	show := func(text string) {
+		if text != "" {
+			publish(live.Text, text)
+		}
+	}
 	r.OnReset = func() {
 		t.streamed.Reset()
+		shown.Reset()
 		publish(live.TextReset, "")
 	}
 	fault.Point("model", "before")
 	answer, err := t.asks(ctx, r, func(text string) {
 		t.streamed.WriteString(text)
-		publish(live.Text, text)
+		show(shown.Add(text))
 	})
 	if stopped := errors.Is(context.Cause(ctx), corebot.ErrStopped); !stopped && (err != nil || len(answer.Calls) > 0) {
-		publish(live.TextReset, "") // of a stopped answer, what was streamed is what there is
+		publish(live.TextReset, "")
+	} else {
+		show(shown.End()) // of a stopped answer, what was streamed is what there is
 	}
 	if err != nil {
 		t.spend(answer)

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/redact"
 )
 
 func TestTheContextIsWhatEveryModelTakes(t *testing.T) {
@@ -35,8 +36,15 @@ func TestTheContextIsWhatEveryModelTakes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var log bytes.Buffer
-			a := &App{log: zerolog.New(&log)}
+			hide, err := redact.New([]string{"hunter2hunter2"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := &App{log: zerolog.New(&log), redactor: hide}
 			o := a.agentOptions(config.AgentEntry{}, chosen, nil)
+			if shown := o.Redactor.Text("hunter2hunter2"); shown != redact.Mark {
+				t.Errorf("an answer shows the secret of the settings: %q", shown)
+			}
 			if !strings.Contains(log.String(), c.tokens) {
 				t.Errorf("the log has %s, want %s", log.String(), c.tokens)
 			}

@@ -282,7 +282,8 @@ func (a *App) agentOptions(entry config.AgentEntry, chosen choice, r prometheus.
 			ReserveTokens: c.CompactionReserve, KeepTokens: c.CompactionKeep, Timeout: c.CompactionTimeout,
 		},
 		Tokenizer: chosen.tokenizer, Model: entry.Model, Voice: voiceOf(entry), Live: a.Live, Metrics: r,
-		Jobs: corebot.JobBudget{Tokens: a.config.Jobs.Tokens, Calls: a.config.Jobs.Calls},
+		Redactor: a.redactor,
+		Jobs:     corebot.JobBudget{Tokens: a.config.Jobs.Tokens, Calls: a.config.Jobs.Calls},
 	}
 }
 

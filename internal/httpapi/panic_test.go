@@ -45,7 +45,7 @@ func TestAPanicOfTheTellerEndsTheSocketsOfTheChatAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]live.Event{
 		"event":  {Kind: live.ToolStarted, Key: watched, Tool: "broken"},
-		"text":   {Kind: live.Text, Key: watched, MessageID: "m", Text: "broken"},
+		"text":   {Kind: live.Text, Key: watched, MessageID: "broken", Text: "a"},
 		"answer": {Kind: live.TurnEnded, Key: watched, MessageID: "m", Text: "answered"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -266,10 +268,17 @@ func (k *socket) tell(e socketEvent) bool {
 	return err == nil && k.conn.WriteMessage(websocket.TextMessage, text) == nil
 }
 
-// redacted is an event as clients are told it.
+// redacted is an event as clients are told it. Text of an answer has no secrets already. A piece of it can begin in the
+// middle of a word, and would look like a secret that the whole is not.
 func (s *Server) redacted(e socketEvent) ([]byte, error) {
+	said := e.Data
+	e.Data = nil
 	text, err := encode(e)
-	return []byte(s.opts.Redact(string(text))), err
+	if text = []byte(s.opts.Redact(string(text))); err != nil || said == nil {
+		return text, err
+	}
+	data, err := encode(said)
+	return slices.Concat([]byte(`{"data":`), bytes.TrimSpace(data), []byte(","), text[1:]), err
 }
 
 // pass writes an event of a run. Every socket that follows the chat writes the same bytes, which are made once.

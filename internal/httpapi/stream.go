@@ -105,9 +105,10 @@ func (k *socket) finish(f *chatFeed, id string, seq int64, end *frame) bool {
 	return k.write(end) && (!f.subscribed || k.updated(f, seq))
 }
 
-// end is what a socket is told at the end of a run, of which it was streamed the text before.
+// end is what a socket is told at the end of a run, of which it was streamed the text before. That had no secrets.
 func (f *frame) end(s *Server, key corebot.Key, id, text string, seq int64) {
 	of := socketEvent{AgentID: key.Agent, SessionID: key.String(), MessageID: id, Seq: seq}
+	text = s.opts.Redact(text)
 	rest, streams := strings.CutPrefix(text, f.before)
 	if !streams && f.before != "" || f.unseen {
 		if rest = text; text != "" {

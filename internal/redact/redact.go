@@ -39,6 +39,7 @@ type Redactor struct {
 	learning   sync.Mutex
 	known      []string // the exact secrets, guarded by learning
 	exact      atomic.Pointer[strings.Replacer]
+	literals   atomic.Pointer[literals] // the same as exact, for streams
 	rules      []rule
 	assignment *regexp.Regexp
 }
@@ -77,6 +78,7 @@ func (r *Redactor) Learn(secrets []string) error {
 		pairs = append(pairs, s, Mark)
 	}
 	r.exact.Store(strings.NewReplacer(pairs...))
+	r.literals.Store(newLiterals(slices.Clone(r.known)))
 	return nil
 }
 
@@ -90,10 +92,20 @@ func inPages(s string) []string {
 var escapes = lazy.Regexp(`%[0-9A-F]{2}`)
 
 // Text returns s with every secret replaced by [Mark].
-func (r *Redactor) Text(s string) string {
+func (r *Redactor) Text(s string) string { return r.within(s, false) }
+
+// within redacts what stands behind the character of a word, or behind another. No pattern matches an underscore that
+// it begins with.
+func (r *Redactor) within(s string, inWord bool) string {
 	s = r.exact.Load().Replace(s)
+	if inWord {
+		s = "_" + s
+	}
 	for i := range r.rules {
 		s = r.rules[i].redact(s)
+	}
+	if inWord {
+		s = s[1:]
 	}
 	return s
 }

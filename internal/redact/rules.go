@@ -78,9 +78,10 @@ func (r *rule) redact(s string) string {
 	return out.String()
 }
 
+const spaces = " \t\n\f\r" // of a regex's \s
+
 // pieces are the parts of s in which the pattern can match: words with a keyword, or all of s for a rule with spaces.
 func (r *rule) pieces(s string) iter.Seq[[2]int] {
-	const spaces = " \t\n\f\r" // of a regex's \s
 	return func(yield func([2]int) bool) {
 		next := make([]int, len(r.Keywords)) // where each keyword stands next; found once, so that the time is linear
 		for end := 0; ; {

@@ -47,7 +47,7 @@ func samples() map[string][2]string {
 		"shopify":         {"shpat_|0123456789abcdef0123456789ABCDEF", "shpat_x"},
 		"databricks":      {"dapi|0123456789abcdef0123456789abcdef", "dapi00000000000000000000000000000000"},
 		"vault":           {"hvs.|B", "hvs.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
-		"terraform-cloud": {"abcdefghijklmn.|atlasv1.B", "x.atlasv1.y"},
+		"terraform-cloud": {"atlas|v1.B", "x.atlasv1.y"},
 		"grafana":         {"glsa_|B", "glsa_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
 		"linear":          {"lin_api_|B", "lin_api_key"},
 		"notion":          {"ntn_|B", "ntn_x"},
@@ -69,6 +69,8 @@ func around(id string) (before, after string) {
 		return "https://hooks.slack.com/services/", ""
 	case "bearer":
 		return "Authorization: Bearer\t", ""
+	case "terraform-cloud":
+		return "abcdefghijklmn.", ""
 	case "authorization":
 		return `"authorization": "basic `, `"`
 	case "url-password":
