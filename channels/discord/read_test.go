@@ -280,6 +280,15 @@ func TestTheSettingsSayInWhichServersAndChannelsTheBotListens(t *testing.T) {
 		})
 	}
 	c := testChannel(t)
+	c.settings.Guilds = []string{"8"}
+	const unknown = `"id":"5","channel_id":"77","guild_id":"9","author":{"id":"7"},"user_id":"7","message_id":"5",
+		"message_author_id":"1","emoji":{"name":"x"},"content":"hello"` // Discord would be asked where it is
+	for _, kind := range []string{"MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_REACTION_ADD"} {
+		if all := readAll(t, c, kind, `{`+unknown+`}`); len(all) != 0 {
+			t.Errorf("%s in another server is read as %+v", kind, all)
+		}
+	}
+	c = testChannel(t)
 	c.settings.Channels = []string{"8"}
 	press := `{"id":"5","type":3,"token":"t","channel_id":"6","guild_id":"9","user":{"id":"7"},
 		"data":{"custom_id":"/stop"}}`
