@@ -151,6 +151,10 @@ func (c *Channel) waits() time.Duration {
 	return min(max(arrives, timesAsLate*c.late.took), MostArrives)
 }
 
+// askAgain is how long a mail waits at most until it is looked for anew, whose copy can still be on its way. The copy of
+// most mails comes long before the end of the wait, and the conversation is held up until then.
+const askAgain = 10 * time.Second
+
 // lookAgain is when to search the mailbox anew meanwhile. A search can take long in a large mailbox, so the reception
 // says what has come in between.
 const lookAgain = 4 * time.Second
@@ -196,7 +200,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 		}
 		if by, bounded := ctx.Deadline(); bounded && by.Before(now.Add(toSpare)) {
 			return channels.Receipt{}, false, &corebot.Failure{
-				Class: corebot.Cancelled, RetryAfter: until.Sub(now),
+				Class: corebot.Cancelled, RetryAfter: min(until.Sub(now), askAgain),
 				Err: errors.New("the copy of the mail can still be on its way"),
 			}
 		}

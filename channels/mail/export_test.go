@@ -21,6 +21,9 @@ func (c *Channel) Secure(implicit bool) {
 	}
 }
 
+// Late has a channel have seen a copy that came so late.
+func (c *Channel) Late(d time.Duration) { c.noteLate(d) }
+
 // Arrives is how long the tests wait for a copy.
 func Arrives() time.Duration { return arrives }
 

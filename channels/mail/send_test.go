@@ -208,6 +208,20 @@ func TestALookThatEndsTooSoonForACopyLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
+// Most copies come long before the end of the wait for the latest one.
+func TestACopyThatMayComeLateIsLookedForSoonAgain(t *testing.T) {
+	t.Parallel()
+	c := open(t, settings(platform(t)))
+	c.Late(time.Hour)
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, shown, err := c.Delivered(soon, answer("x"))
+	f := (*corebot.Failure)(nil)
+	if shown || !errors.As(err, &f) || f.Class != corebot.Cancelled || f.RetryAfter > 10*time.Second {
+		t.Errorf("%v %+v", shown, err)
+	}
+}
+
 // A server can be so busy that copies wait in its queue: a look that ends before that would have the mail sent again.
 func TestACopyOnALateServerHasMoreTime(t *testing.T) {
 	t.Parallel()
