@@ -151,8 +151,8 @@ func (c *Channel) waits() time.Duration {
 	return min(max(arrives, timesAsLate*c.late.took), MostArrives)
 }
 
-// askAgain is how long a mail waits at most until it is looked for anew, whose copy can still be on its way. The copy of
-// most mails comes long before the end of the wait, and the conversation is held up until then.
+// askAgain is how long a mail waits at most until it is looked for anew, whose copy can still be on its way. The copy
+// of most mails comes long before the end of the wait, and the conversation is held up until then.
 const askAgain = 10 * time.Second
 
 // lookAgain is when to search the mailbox anew meanwhile. A search can take long in a large mailbox, so the reception

@@ -63,7 +63,9 @@ func TestFailingAccountsSayWhatMendsThemAndHoldUpNoOther(t *testing.T) {
 		}
 	}
 	mend()
-	b.await("the account that was mended works", func() bool { return slices.Contains(b.accounts("running"), "discord:main") })
+	b.await("the account that was mended works", func() bool {
+		return slices.Contains(b.accounts("running"), "discord:main")
+	})
 	b.platform.say(0, "and now?")
 	b.await("it is answered", func() bool { return len(b.platform.shown(0)) == 2 })
 	delete(hints, "discord:main")
