@@ -157,10 +157,15 @@ type sent struct {
 	ID int64 `json:"message_id"`
 }
 
-// migrating makes a send again in the chat that the platform names in the place of its own.
+// migrating makes a send again in the chat that the platform names in the place of its own. There the number of a
+// message means another message: no edit is made again, and the send stands below none.
 func (c *Channel) migrating(args map[string]any, send func() (sent, error)) (int64, error) {
 	m, err := send()
 	if refused := (*refusal)(nil); errors.As(err, &refused) && refused.migrateTo != 0 {
+		if args["message_id"] != nil {
+			return 0, fmt.Errorf("%w: %w", channels.ErrGone, err)
+		}
+		delete(args, "reply_parameters")
 		args["chat_id"] = refused.migrateTo
 		m, err = send()
 	}

@@ -175,6 +175,13 @@ func TestTheButtonsStandBelowTheLastPiece(t *testing.T) {
 func TestAGroupThatBecameASupergroupIsFound(t *testing.T) {
 	s, c := known(t)
 	s.Know(forum)
+	asked := s.Say(telegramtest.Said{Chat: forum, From: telegramtest.Ann, Text: "a question"})
+	other, err := c.Send(t.Context(), channels.Outbound{
+		ID: "r0", Key: keyOf(forum.ID, ""), Kind: corebot.KindReply, Parts: corebot.TextPart("another answer"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Faults(func(c telegramtest.Call) telegramtest.Fault {
 		if c.Chat != -55 {
 			return telegramtest.Fault{}
@@ -183,11 +190,23 @@ func TestAGroupThatBecameASupergroupIsFound(t *testing.T) {
 			Code: 400, Description: "Bad Request: group chat was upgraded to a supergroup chat", MigrateTo: forum.ID,
 		}
 	})
-	_, err := c.Send(t.Context(), channels.Outbound{
+	// In the supergroup the numbers of the group's messages are those of others.
+	o := channels.Outbound{
 		ID: "r1", Key: keyOf(-55, ""), Kind: corebot.KindReply, Parts: corebot.TextPart("hello"),
-	})
-	if got := s.Texts(forum.ID); err != nil || !slices.Equal(got, []string{"hello"}) {
+		InReplyTo: fmt.Sprint(asked),
+	}
+	if _, err := c.Edit(t.Context(), other.IDs[0], o); !errors.Is(err, channels.ErrGone) {
+		t.Errorf("an edit gives %v", err)
+	}
+	if err := c.Erase(t.Context(), o.Key, other.IDs[0]); err == nil {
+		t.Error("a message of the group was taken back")
+	}
+	_, err = c.Send(t.Context(), o)
+	if got := s.Texts(forum.ID); err != nil || !slices.Equal(got, []string{"another answer", "hello"}) {
 		t.Errorf("the supergroup shows %q, %v", got, err)
+	}
+	if last := s.Shown(forum.ID)[1]; last.ReplyTo != 0 {
+		t.Errorf("it stands below the message %d", last.ReplyTo)
 	}
 }
 
