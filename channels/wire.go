@@ -213,7 +213,11 @@ func (w *Wire) Do(ctx context.Context, what string, r *http.Request) (a Answered
 		return a, w.broken(what, err, true)
 	}
 	if len(a.Body) > MaxAnswer {
-		return a, fmt.Errorf("%w: the answer to %s is longer than %d bytes", corebot.ErrTooLarge, what, MaxAnswer)
+		err := fmt.Errorf("%w: the answer to %s is longer than %d bytes", corebot.ErrTooLarge, what, MaxAnswer)
+		if r.Method == http.MethodGet {
+			return a, err
+		}
+		return a, &corebot.Failure{Err: fmt.Errorf("%w; %w", err, ErrMayBeShown)}
 	}
 	return a, nil
 }

@@ -57,6 +57,16 @@ func TestOnlyARequestThatWasSentWholeMayBeShown(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	})
+	t.Run("an answer without an end", func(t *testing.T) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.Copy(w, io.NewSectionReader(zeros{}, 0, 1<<40)) // until nobody reads any more
+		}))
+		defer s.Close()
+		if err := upload(t.Context(), t, s.URL, 1); !errors.Is(err, channels.ErrMayBeShown) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
 	t.Run("the time is over in the middle", func(t *testing.T) {
 		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		defer s.CloseClientConnections()
