@@ -110,7 +110,7 @@ func TestADeletedChatTakesTheAnswersOfChangesAndLeavesTheirKeys(t *testing.T) {
 		must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 			Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 		}))
-		_, err := NewForgetting(db).Chat(t.Context(), testMessage("a", "1").Key)
+		_, err := NewForgetting(db).Chat(t.Context(), testMessage("a", "1").Key, nil)
 		must(t, err)
 		if a, err := all.Made(t.Context(), k); !errors.Is(err, corebot.ErrConflict) || len(a.Body) != 0 {
 			t.Errorf("the answer is %s: %v", a.Body, err)

@@ -107,6 +107,18 @@ func (c *Chats) Reset(ctx context.Context, k corebot.Key) error {
 	})
 }
 
+// leaveSessionTx begins a new session in a conversation, if there is one.
+func leaveSessionTx(t *tx, k corebot.Key) error {
+	chat, err := knownChatTx(t, k)
+	if errors.Is(err, corebot.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		_, err = t.exec(newSession, chat.ID)
+	}
+	return err
+}
+
 // SetQueueMode sets the queue mode of a chat for new prompts; an empty mode means the configured default. Waiting
 // prompts keep their mode. It creates an unknown chat.
 func (c *Chats) SetQueueMode(ctx context.Context, k corebot.Key, mode corebot.QueueMode) error {

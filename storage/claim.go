@@ -87,7 +87,22 @@ func readyLanesTx(t *tx, pool corebot.Pool, n int) ([]claimed, error) {
 			&c.interrupted, &c.mergeSeq, &c.freeAt, &c.waiting, &c.past, &c.held, &c.dueSince,
 			&c.key.Agent, &c.key.Channel, &c.key.Account, &c.key.Chat, &c.key.Thread)
 	}, string(pool), t.now, n)
-	return out, err
+	if err != nil || !t.deleting.any() {
+		return out, err
+	}
+	late := false
+	for _, c := range out {
+		if t.deleting.has(c.key) {
+			late = true
+			if err = putOffTx(t, c.lane); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if late { // others can be behind them
+		return readyLanesTx(t, pool, n)
+	}
+	return out, nil
 }
 
 // loadTx reads the head of a lane and the traces of an earlier claim. The error is errNoHead if the lane has no head.

@@ -88,6 +88,7 @@ type DB struct {
 	admissions admissions
 	clock      *clock
 	aside      *aside // lanes whose heads cannot be read
+	deleting   deleting
 	wal        logUse
 	clients    atomic.Pointer[MailClients]
 	stops      atomic.Pointer[func(life int64)] // see [DB.OnStop]

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -31,21 +30,28 @@ const forgetChunk = 200
 // messages are not known any more: a channel that delivers one again gets an answer.
 //
 // A conversation in which something waits or runs is [corebot.ErrInvalid], and nothing is deleted. An unknown one is
-// [corebot.ErrNotFound].
-func (f *Forgetting) Chat(ctx context.Context, k corebot.Key) (all corebot.Forgotten, err error) {
-	keys, err := f.Meant(ctx, k)
+// [corebot.ErrNotFound]. No turn begins in the conversation until Chat returns: it would read what is half deleted, and
+// write that down again. Chat calls outside, if it is not nil, for each conversation that goes before its rows do: for
+// what lies outside of the database.
+func (f *Forgetting) Chat(ctx context.Context, k corebot.Key,
+	outside func(context.Context, corebot.Key) error,
+) (all corebot.Forgotten, err error) {
+	keys, resumed, err := f.meant(ctx, k)
 	if err != nil {
 		return all, err
 	}
-	if err := f.db.write(ctx, "forget.begin", func(t *tx) error {
-		for _, k := range keys { // whoever writes or forks meanwhile finds none of what is half deleted
-			if err := leaveSessionTx(t, k); err != nil {
-				return err
-			}
-		}
-		return changeTx(t, f.by, "chat.delete.begin", k, map[string]any{"chat": k.String(), "conversations": len(keys)})
-	}); err != nil {
+	release := f.db.deleting.hold(slices.Concat(keys, resumed))
+	defer release()
+	if err := f.begin(ctx, k, keys, resumed); err != nil {
 		return all, err
+	}
+	for _, k := range keys {
+		if outside == nil {
+			break
+		}
+		if err := outside(ctx, k); err != nil {
+			return all, err
+		}
 	}
 	for _, k := range slices.Backward(keys) { // a deletion that is cut off finds the others by way of the first
 		gone, err := f.one(ctx, k)
@@ -62,16 +68,22 @@ func (f *Forgetting) Chat(ctx context.Context, k corebot.Key) (all corebot.Forgo
 	return all, err
 }
 
-// leaveSessionTx begins a new session in a conversation, if there is one.
-func leaveSessionTx(t *tx, k corebot.Key) error {
-	chat, err := knownChatTx(t, k)
-	if errors.Is(err, corebot.ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		_, err = t.exec(newSession, chat.ID)
-	}
-	return err
+// begin looks in one commit that the conversations are at rest, and begins a new session in those that go. Their turns
+// are held by then, so nothing begins behind the look.
+func (f *Forgetting) begin(ctx context.Context, k corebot.Key, keys, resumed []corebot.Key) error {
+	return f.db.write(ctx, "forget.begin", func(t *tx) error {
+		for _, k := range slices.Concat(keys, resumed) {
+			if err := atRest(k, t.one); err != nil {
+				return err
+			}
+		}
+		for _, k := range keys { // whoever writes or forks meanwhile finds none of what is half deleted
+			if err := leaveSessionTx(t, k); err != nil {
+				return err
+			}
+		}
+		return changeTx(t, f.by, "chat.delete.begin", k, map[string]any{"chat": k.String(), "conversations": len(keys)})
+	})
 }
 
 var (
@@ -90,28 +102,35 @@ var (
 // Meant names the conversations that a deletion of one means, itself first. All of them are at rest. Otherwise the
 // error is that of [Forgetting.Chat].
 func (f *Forgetting) Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, error) {
-	all, err := f.conversations(ctx, k)
-	if err != nil {
-		return nil, err
+	keys, _, err := f.meant(ctx, k)
+	return keys, err
+}
+
+// meant also names the conversations that resume one of them.
+func (f *Forgetting) meant(ctx context.Context, k corebot.Key) (all, resumed []corebot.Key, err error) {
+	if all, err = f.conversations(ctx, k); err != nil {
+		return nil, nil, err
 	}
+	read := func(q *query, dest []any, args ...any) (bool, error) { return f.db.reader.one(ctx, q, dest, args...) }
 	for _, k := range all {
-		if err := f.atRest(ctx, k); err != nil {
-			return nil, err
+		if err := atRest(k, read); err != nil {
+			return nil, nil, err
 		}
 		links, err := NewLinks(f.db).Of(ctx, k)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, link := range links { // a turn there has read the words, and can be making a summary of them
 			if link.From != k || link.To == (corebot.Key{}) {
 				continue
 			}
-			if err := f.atRest(ctx, link.To); err != nil {
-				return nil, fmt.Errorf("its conversation goes on elsewhere: %w", err)
+			if err := atRest(link.To, read); err != nil {
+				return nil, nil, fmt.Errorf("its conversation goes on elsewhere: %w", err)
 			}
+			resumed = append(resumed, link.To)
 		}
 	}
-	return all, nil
+	return all, resumed, nil
 }
 
 func (f *Forgetting) conversations(ctx context.Context, k corebot.Key) (all []corebot.Key, err error) {
@@ -150,9 +169,9 @@ var openIn = &query{`SELECT COALESCE(SUM(depth), 0), COALESCE(SUM(leased), 0),
 	FROM lanes WHERE direction IN (1, 2, 3) AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 
 // atRest refuses a conversation in which something waits or runs.
-func (f *Forgetting) atRest(ctx context.Context, k corebot.Key) error {
+func atRest(k corebot.Key, one func(q *query, dest []any, args ...any) (bool, error)) error {
 	var waiting, running, deferred int64
-	if _, err := f.db.reader.one(ctx, openIn, []any{&waiting, &running, &deferred}, keyArgs(k)...); err != nil {
+	if _, err := one(openIn, []any{&waiting, &running, &deferred}, keyArgs(k)...); err != nil {
 		return err
 	}
 	if waiting+running+deferred == 0 {
@@ -432,32 +451,15 @@ var (
 		AND thread = ?`}
 	forgetCharges = &query{`DELETE FROM file_charges WHERE chat = ?`}
 	forgetReplays = &query{`UPDATE replays SET filter = '{}' WHERE ended_at > 0 AND instr(filter, ?) > 0`}
-	// The usage of the chat stays in the sums of its days, under a name that is nobody's.
-	sumUsage = &query{`INSERT INTO usage_days (day, agent, key, channel, account, sender, model,
-		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
-		SELECT day, agent, ?, '', '', '', model,
-		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated FROM usage_days WHERE key = ?
-		ON CONFLICT (day, key, sender, model) DO UPDATE SET
-		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input,
-		output = usage_days.output + excluded.output,
-		  cache_read = usage_days.cache_read + excluded.cache_read,
-		cache_write = usage_days.cache_write + excluded.cache_write,
-		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
-		  estimated = usage_days.estimated + excluded.estimated`}
 	forgetFork    = &query{`DELETE FROM forks WHERE chat_id = ?`}
 	forgetOrigin  = &query{`UPDATE forks SET origin = '' WHERE origin = ?`} // its forks are chats of their own
-	forgetUsage   = &query{`DELETE FROM usage_days WHERE key = ?`}
 	forgetChatRow = &query{`DELETE FROM chats WHERE id = ?1
 		AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = ?1)
 		AND NOT EXISTS (SELECT 1 FROM mailbox b WHERE b.chat_id = ?1)`}
 )
 
-// deletedChat is the name under which usage of deleted chats is summed up.
-const deletedChat = "deleted"
-
 // traces deletes the last rows that name the conversation. Its lanes and its chat stay if a new message has come.
 func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten) error {
-	nobodys := corebot.Key{Agent: e.key.Agent, Channel: deletedChat, Chat: deletedChat}.String()
 	return f.db.write(ctx, "forget.traces", func(t *tx) error {
 		for _, step := range []struct {
 			q    *query
@@ -469,14 +471,15 @@ func (f *Forgetting) traces(ctx context.Context, e extent, _ *corebot.Forgotten)
 			{forgetCharges, []any{e.spelled}},
 			{forgetReplays, []any{e.key.Chat}},
 			{forgetAnswers, nil},
-			{sumUsage, []any{nobodys, e.spelled}},
-			{forgetUsage, []any{e.spelled}},
 			{forgetFork, []any{e.chat}},
 			{forgetOrigin, []any{e.spelled}},
 		} {
 			if _, err := t.exec(step.q, step.args...); err != nil {
 				return err
 			}
+		}
+		if err := forgetUsageTx(t, e.key); err != nil {
+			return err
 		}
 		for _, lane := range e.lanes {
 			if _, err := t.exec(dropLanes, lane, lane); err != nil {

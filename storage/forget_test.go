@@ -164,14 +164,14 @@ func deletedTest(t *testing.T, turns int64) {
 	before := wholeTrail(t, db)
 
 	publishTest(t, db, "gone", "waits")
-	if _, err := f.Chat(t.Context(), k); !errors.Is(err, corebot.ErrInvalid) {
+	if _, err := f.Chat(t.Context(), k, nil); !errors.Is(err, corebot.ErrInvalid) {
 		t.Fatalf("with a message that waits it is %v", err)
 	}
 	must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 	}))
 
-	gone, err := f.Chat(t.Context(), k)
+	gone, err := f.Chat(t.Context(), k, nil)
 	must(t, err)
 	if gone.Chats != 1 || gone.Messages != turns+1 || gone.History != 2*turns || gone.Mail != turns ||
 		gone.Tasks != 1 || gone.Rules != 1 || gone.Grants != 1 || gone.Versions != 1 || gone.Arguments < turns ||
@@ -206,7 +206,7 @@ func deletedTest(t *testing.T, turns int64) {
 		got) != 3 || got[0] != "main:deleted::deleted||5|7" {
 		t.Errorf("usage is %v", got)
 	}
-	if _, err := f.Chat(t.Context(), k); !errors.Is(err, corebot.ErrNotFound) {
+	if _, err := f.Chat(t.Context(), k, nil); !errors.Is(err, corebot.ErrNotFound) {
 		t.Errorf("a second time it is %v", err)
 	}
 	usedTest(t, db, "gone", "m0") // its old id is new
@@ -270,7 +270,7 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 	must(t, err)
 	_, err = f.one(t.Context(), keys[len(keys)-1])
 	must(t, err)
-	if gone, err := f.Chat(t.Context(), k); err != nil || gone.Messages != 4 {
+	if gone, err := f.Chat(t.Context(), k, nil); err != nil || gone.Messages != 4 {
 		t.Errorf("deleted were %+v: %v", gone, err)
 	}
 	if n := count(t, db.path, "message_life"); n != len(others) {

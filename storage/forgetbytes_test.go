@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,5 +68,100 @@ func TestOfForgottenFactsAVacuumLeavesNoByte(t *testing.T) {
 		if len(holds(t, dir, stays)) == 0 {
 			t.Errorf("%q is gone, too", stays)
 		}
+	}
+}
+
+// A turn runs, and shows its answer in a draft while it grows. The deletion is refused until the turn has ended, and
+// changes nothing until then. What the turn wrote at its end goes with the rest.
+func TestBesideATurnThatShowsADraftNothingIsDeletedAndAfterItsEndAll(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	marked(t, db, "gone", "wombat", 3)
+	k := testKey("gone")
+	publishTest(t, db, "gone", "runs")
+	d := claimTest(t, db)
+	drafts := NewDrafts(db)
+	draft := corebot.Draft{Key: k, Answers: "runs", Shown: "wombat7", Began: time.Now()}
+	must(t, drafts.Put(t.Context(), draft))
+	entries, trail := count(t, dir, "history"), wholeTrail(t, db).Events
+	f := NewForgetting(db)
+	_, err := f.Chat(t.Context(), k, func(context.Context, corebot.Key) error {
+		t.Error("files are deleted beside the turn")
+		return nil
+	})
+	if !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("beside a turn it is %v", err)
+	}
+	all, err := drafts.All(t.Context())
+	must(t, err)
+	if n := count(t, dir, "history"); n != entries || len(all) != 1 || wholeTrail(t, db).Events != trail {
+		t.Errorf("%d entries of %d and %d drafts are left", n, entries, len(all))
+	}
+	must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{
+		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
+		History: []corebot.HistoryEntry{{
+			Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("the wombat at the end"), At: time.Now(),
+		}},
+	}))
+	_, err = f.Chat(t.Context(), k, nil)
+	must(t, err)
+	_, err = f.Overwrite(t.Context())
+	must(t, err)
+	if left := holds(t, dir, "wombat"); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	if all, err = drafts.All(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("the drafts are %v: %v", all, err)
+	}
+	wantWhole(t, db)
+}
+
+// A turn that began in the middle of a deletion would read facts, files and pages that are about to go, and would write
+// them down again. So it begins behind the deletion. Other chats go on.
+func TestInTheMiddleOfADeletionNoTurnOfTheChatBegins(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	marked(t, db, "gone", "wombat", 3)
+	marked(t, db, "stays", "quokka", 3)
+	claimed := make(chan corebot.Delivery, 2)
+	claim := func() { // waits until a lane is ready
+		d, err := NewQueue(db).Claim(t.Context(), corebot.InboundPool, 1, corebot.ClaimOptions{Lease: time.Minute})
+		if err == nil && len(d) == 1 {
+			claimed <- d[0]
+		} else {
+			t.Errorf("claimed are %v: %v", d, err)
+		}
+	}
+	f := NewForgetting(db)
+	_, err := f.Chat(t.Context(), testKey("gone"), func(context.Context, corebot.Key) error {
+		publishTest(t, db, "gone", "early")
+		publishTest(t, db, "stays", "other")
+		go claim()
+		if d := <-claimed; d.Message.Key != testKey("stays") {
+			t.Errorf("in the middle of the deletion begins %s", d.Message.Key)
+		}
+		return nil
+	})
+	must(t, err)
+	go claim()
+	if d := <-claimed; d.Message.ID != "early" {
+		t.Errorf("afterwards begins %s", d.Message.ID)
+	}
+}
+
+// A turn can begin between the first look at a chat and the beginning of its deletion.
+func TestADeletionLooksForTurnsAgainInTheCommitThatBeginsIt(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	marked(t, db, "gone", "wombat", 3)
+	f, k := NewForgetting(db), testKey("gone")
+	keys, resumed, err := f.meant(t.Context(), k)
+	must(t, err)
+	publishTest(t, db, "gone", "late")
+	session := sideQuery(t, db.path, `SELECT session FROM chats`)
+	if err := f.begin(t.Context(), k, keys, resumed); !errors.Is(err, corebot.ErrInvalid) {
+		t.Errorf("beside a message that came meanwhile it is %v", err)
+	}
+	if now := sideQuery(t, db.path, `SELECT session FROM chats`); now[0] != session[0] {
+		t.Errorf("the session was %s and is %s", session[0], now[0])
 	}
 }

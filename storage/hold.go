@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"sync"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -272,5 +273,62 @@ func letGoTx(t *tx, lane int64) error {
 	}
 	t.flows.change(who, func(v *flow) { v.held-- })
 	_, err = t.exec(unholdLane, lane)
+	return err
+}
+
+// deleting are the conversations that are being deleted, and those that resume them. No turn begins there meanwhile,
+// and no reply is sent: their messages wait. It is in memory, so a crash ends it with the deletion.
+type deleting struct {
+	mu   sync.Mutex
+	keys map[corebot.Key]int // to how many deletions
+}
+
+// hold keeps turns of the conversations from beginning until release is called.
+func (d *deleting) hold(keys []corebot.Key) (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.keys == nil {
+		d.keys = map[corebot.Key]int{}
+	}
+	for _, k := range keys {
+		d.keys[k]++
+	}
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, k := range keys {
+			if d.keys[k]--; d.keys[k] == 0 {
+				delete(d.keys, k)
+			}
+		}
+	}
+}
+
+func (d *deleting) any() bool {
+	if d == nil { // outside of the writer nobody claims
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.keys) > 0
+}
+
+func (d *deleting) has(k corebot.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keys[k] > 0
+}
+
+// putOff is how much later a message of a conversation is looked at that is being deleted.
+const putOff = 200 * time.Millisecond
+
+var putLaneOff = &query{`UPDATE lanes SET wake_at = ? WHERE id = ?`}
+
+// putOffTx makes a due lane due again a little later.
+func putOffTx(t *tx, lane int64) error {
+	if err := letGoTx(t, lane); err != nil {
+		return err
+	}
+	_, err := t.exec(putLaneOff, t.now.Add(putOff), lane)
 	return err
 }

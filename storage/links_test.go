@@ -58,7 +58,7 @@ func TestAnEndedLinkLeavesNoneOfItsWords(t *testing.T) {
 			must(t, err)
 		},
 		"deleted": func(t *testing.T, db *DB, from, _ corebot.Key) {
-			_, err := NewForgetting(db).Chat(t.Context(), from)
+			_, err := NewForgetting(db).Chat(t.Context(), from, nil)
 			must(t, err)
 		},
 	} {
@@ -212,12 +212,12 @@ func TestWordsOfALinkGoFromForksWhenTheChatBetweenIsDeleted(t *testing.T) {
 	fork.Chat = "f"
 	_, err := NewSessions(db).Fork(t.Context(), corebot.Fork{From: to, To: fork})
 	must(t, err)
-	_, err = NewForgetting(db).Chat(t.Context(), to)
+	_, err = NewForgetting(db).Chat(t.Context(), to, nil)
 	must(t, err)
 	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM history WHERE linked <> 0`); n[0] == "0" {
 		t.Fatal("the fork has nothing of the conversation")
 	}
-	_, err = NewForgetting(db).Chat(t.Context(), from)
+	_, err = NewForgetting(db).Chat(t.Context(), from, nil)
 	must(t, err)
 	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM history WHERE linked <> 0`); n[0] != "0" {
 		t.Errorf("%v entries of the conversation are left", n)
@@ -234,7 +234,7 @@ func TestAForkHasNoSummaryOfLinkedWords(t *testing.T) {
 	fork.Chat = "f"
 	_, err := NewSessions(db).Fork(t.Context(), corebot.Fork{From: to, To: fork})
 	must(t, err)
-	_, err = NewForgetting(db).Chat(t.Context(), from)
+	_, err = NewForgetting(db).Chat(t.Context(), from, nil)
 	must(t, err)
 	for _, table := range []string{"history WHERE linked <> 0", "summaries"} {
 		if n := count(t, db.path, table); n != 0 {
@@ -251,14 +251,14 @@ func TestWordsOfALinkAreNotDeletedUnderATurnThatHasReadThem(t *testing.T) {
 	_, err := NewQueue(db).Publish(t.Context(), []corebot.Message{m}, corebot.Limits{})
 	must(t, err)
 	d := claimTest(t, db)
-	if _, err := NewForgetting(db).Chat(t.Context(), from); !errors.Is(err, corebot.ErrInvalid) {
+	if _, err := NewForgetting(db).Chat(t.Context(), from, nil); !errors.Is(err, corebot.ErrInvalid) {
 		t.Errorf("deleted: %v", err)
 	}
 	if _, err := NewLinks(db).Unlink(t.Context(), from); !errors.Is(err, corebot.ErrInvalid) {
 		t.Errorf("unlinked: %v", err)
 	}
 	must(t, NewQueue(db).Settle(t.Context(), d, corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered}))
-	_, err = NewForgetting(db).Chat(t.Context(), from)
+	_, err = NewForgetting(db).Chat(t.Context(), from, nil)
 	must(t, err)
 }
 

@@ -111,7 +111,7 @@ func TestTheVectorOfALineGoesWithTheLine(t *testing.T) {
 		t.Errorf("a line that stayed was sent %d times", n)
 	}
 	before := count(t, db.path, "sqlite_sequence")
-	if _, err := NewForgetting(db).Chat(t.Context(), k); err != nil {
+	if _, err := NewForgetting(db).Chat(t.Context(), k, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := lineVectors(t, db); n != "0" || before == 0 {

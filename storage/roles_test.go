@@ -81,7 +81,7 @@ func TestWhoMayTalkInAChatIsKeptUntilItChanges(t *testing.T) {
 	want(corebot.Admission{Registered: true, Access: corebot.DenyChat})
 	must(t, chats.SetAccess(t.Context(), k, ""))
 	want(corebot.Admission{Registered: true})
-	_, err := NewForgetting(db).Chat(t.Context(), k)
+	_, err := NewForgetting(db).Chat(t.Context(), k, nil)
 	must(t, err)
 	want(corebot.Admission{})
 }

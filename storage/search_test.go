@@ -157,7 +157,7 @@ func TestRowsThatTakeTheNumbersOfRowsThatVanishAreIndexed(t *testing.T) {
 	must(t, err)
 	through, rows, err := s.next(t.Context())
 	must(t, err)
-	_, err = NewForgetting(db).Chat(t.Context(), testKey("a"))
+	_, err = NewForgetting(db).Chat(t.Context(), testKey("a"), nil)
 	must(t, err)
 	dialogue(t, db, "b", "1", "mango two", "-")
 	if taken, err := s.put(t.Context(), through, rows); err != nil || taken {

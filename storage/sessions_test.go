@@ -342,7 +342,7 @@ func TestAChatThatIsBeingDeletedGivesNothingToAFork(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := f.Chat(t.Context(), k); err == nil {
+	if _, err := f.Chat(t.Context(), k, nil); err == nil {
 		t.Fatal("the deletion was not cut off")
 	}
 	inject(db, nil)
@@ -353,7 +353,7 @@ func TestAChatThatIsBeingDeletedGivesNothingToAFork(t *testing.T) {
 		corebot.ErrInvalid) {
 		t.Errorf("a fork meanwhile: %v", err)
 	}
-	_, err = f.Chat(t.Context(), k)
+	_, err = f.Chat(t.Context(), k, nil)
 	must(t, err)
 	if got := sideQuery(t, db.path, `SELECT origin FROM forks`); len(got) != 1 || got[0] != "" {
 		t.Errorf("the forks came from %q", got)

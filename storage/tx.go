@@ -44,6 +44,7 @@ type tx struct {
 
 	stored     []Aside                // lanes whose rows now say that they are set aside
 	readmitted []int64                // lanes that were set aside and go on
+	deleting   *deleting              // conversations in which no turn begins now
 	flows      *flows                 // running and held turns of principals
 	waiting    *waiting               // waiting messages of senders
 	wakes      map[corebot.Pool]int64 // earliest wake_at of each pool that can be due; see waitingClaims

@@ -297,3 +297,32 @@ func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) erro
 	}
 	return settleUseTx(t, d, r.Outcome, used{use, modelName(r.Model)})
 }
+
+// deletedChat is the name under which usage of deleted chats is summed up.
+const deletedChat = "deleted"
+
+var (
+	// The usage of the chat stays in the sums of its days, under a name that is nobody's.
+	sumUsage = &query{`INSERT INTO usage_days (day, agent, key, channel, account, sender, model,
+		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
+		SELECT day, agent, ?, '', '', '', model,
+		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated FROM usage_days WHERE key = ?
+		ON CONFLICT (day, key, sender, model) DO UPDATE SET
+		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input,
+		output = usage_days.output + excluded.output,
+		  cache_read = usage_days.cache_read + excluded.cache_read,
+		cache_write = usage_days.cache_write + excluded.cache_write,
+		  cost = usage_days.cost + excluded.cost, unpriced = usage_days.unpriced + excluded.unpriced,
+		  estimated = usage_days.estimated + excluded.estimated`}
+	forgetUsage = &query{`DELETE FROM usage_days WHERE key = ?`}
+)
+
+// forgetUsageTx takes the key of a deleted chat out of the usage.
+func forgetUsageTx(t *tx, k corebot.Key) error {
+	nobodys := corebot.Key{Agent: k.Agent, Channel: deletedChat, Chat: deletedChat}.String()
+	if _, err := t.exec(sumUsage, nobodys, k.String()); err != nil {
+		return err
+	}
+	_, err := t.exec(forgetUsage, k.String())
+	return err
+}

@@ -312,7 +312,7 @@ func TestAVectorGoesWithItsText(t *testing.T) {
 	_, err = NewFacts(db).Forget(t.Context(), k, []int64{found[0].ID}, func(corebot.Fact) bool { return true })
 	must(t, err)
 	kinds("forgotten", "1:2 3:1")
-	if _, err := NewForgetting(db).Chat(t.Context(), k); err != nil {
+	if _, err := NewForgetting(db).Chat(t.Context(), k, nil); err != nil {
 		t.Fatal(err)
 	}
 	kinds("deleted", "")
@@ -325,7 +325,7 @@ func TestAVectorIsStoredForTheTextThatWasRead(t *testing.T) {
 	e := &embedderTest{}
 	e.fails = func([]string) error {
 		e.fails = nil
-		_, err := NewForgetting(db).Chat(context.Background(), testKey("a"))
+		_, err := NewForgetting(db).Chat(context.Background(), testKey("a"), nil)
 		dialogue(t, db, "b", "1", "some money", "ok")
 		return err
 	}

@@ -298,7 +298,7 @@ func (w *writer) newTx(now time.Time) *tx {
 		total: w.total, lastLife: w.lastLife, audit: w.audit, wakes: w.claims.wakes, backAt: w.backAt, flows: w.flows,
 		waiting: &w.flows.waiting,
 		diskLow: w.db.diskLow.Load(), tally: &w.db.tally, queueing: w.db.queueing, lanePlaces: w.db.limits.LaneDepth,
-		clients: w.db.clientsNow(), keeper: w.db.keeper,
+		clients: w.db.clientsNow(), keeper: w.db.keeper, deleting: &w.db.deleting,
 		taskEnds: w.db.taskEnds, taskLate: w.db.taskLate,
 	}
 }

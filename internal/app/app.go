@@ -272,7 +272,9 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 		return err
 	}
 	all.Sayings = a.upkeep.vectors
-	all.Forgetter = forgetter{a.Store, a.config.Home, a.files.Store}
+	all.Forgetter = forgetter{
+		a.Store, a.config.Home, a.files.Store, func() *background.Set { return a.programs },
+	}
 	all.Tokens, all.Console = revocations{all.Tokens, a}, logouts{all.Console, a}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups
 	a.stores, a.service = all, operate.NewRunning(running{a}, all)

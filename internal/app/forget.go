@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
+	"github.com/corebot/corebot/internal/background"
 	"github.com/corebot/corebot/internal/dirtree"
 	"github.com/corebot/corebot/internal/filestore"
 	"github.com/corebot/corebot/internal/rootfs"
@@ -20,39 +21,43 @@ type forgetter struct {
 	db    *storage.DB
 	home  string
 	files *filestore.Store
+	// programs gives those in the background; nil: there are none.
+	programs func() *background.Set
 }
+
+// noPrograms are the programs of a home that no Corebot runs.
+func noPrograms() *background.Set { return nil }
 
 // Meant implements [operate.Forgetter].
 func (f forgetter) Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, error) {
 	return storage.NewForgetting(f.db).Meant(ctx, k)
 }
 
-// Forget implements [operate.Forgetter]. The folders go first: a deletion that was cut off is known by the rows that
-// are left, and begun anew.
+// Forget implements [operate.Forgetter]. The folders go before the rows: a deletion that was cut off is known by the
+// rows that are left, and begun anew.
 func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forgotten, err error) {
 	forgetting := storage.NewForgetting(f.db)
-	keys, err := forgetting.Meant(ctx, k)
+	files, contents := int64(0), []string{}
+	gone, err = forgetting.Chat(ctx, k, func(ctx context.Context, k corebot.Key) (err error) {
+		if set := f.programs(); set != nil {
+			set.Drop(k) // they write into the folder
+		}
+		if contents, err = f.contents(ctx, k, contents); err != nil {
+			return err
+		}
+		if err := f.forgetShared(ctx, k); err != nil {
+			return fmt.Errorf("delete what %s wrote for other chats: %w", k, err)
+		}
+		n, err := f.removeFolder(ctx, k)
+		if files += n; err != nil {
+			return fmt.Errorf("delete the folder of %s: %w", k, err)
+		}
+		return nil
+	})
 	if errors.Is(err, corebot.ErrNotFound) { // an earlier deletion can have been cut off before its end
 		_, scrubbed := forgetting.Overwrite(ctx)
 		return gone, errors.Join(err, scrubbed)
 	}
-	if err != nil {
-		return gone, err
-	}
-	files, contents := int64(0), []string{}
-	for _, k := range keys {
-		if contents, err = f.contents(ctx, k, contents); err != nil {
-			return gone, err
-		}
-		if err := f.forgetShared(ctx, k); err != nil {
-			return corebot.Forgotten{Files: files}, fmt.Errorf("delete what %s wrote for other chats: %w", k, err)
-		}
-		n, err := f.removeFolder(ctx, k)
-		if files += n; err != nil {
-			return corebot.Forgotten{Files: files}, fmt.Errorf("delete the folder of %s: %w", k, err)
-		}
-	}
-	gone, err = forgetting.Chat(ctx, k)
 	if gone.Files += files; err != nil {
 		return gone, err
 	}

@@ -257,6 +257,20 @@ func (s *Set) StopOf(k corebot.Key, owner corebot.Principal, all bool) (stopped 
 	return len(running)
 }
 
+// Drop ends all programs of a chat, waits until nothing of them is left, and forgets them with their output.
+func (s *Set) Drop(k corebot.Key) {
+	s.mu.Lock()
+	dropped := s.chats[k]
+	delete(s.chats, k)
+	for _, p := range dropped {
+		p.stop(errStopped)
+	}
+	s.mu.Unlock()
+	for _, p := range dropped {
+		<-p.ended
+	}
+}
+
 // List gives the programs of a chat, the oldest first.
 func (s *Set) List(k corebot.Key) (all []State) {
 	s.mu.Lock()
