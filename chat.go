@@ -23,6 +23,8 @@ type Chat struct {
 	Think     Thinking   `json:"think,omitempty"`
 	Access    ChatAccess `json:"access,omitempty"` // empty: the rule of the channel decides
 	CreatedAt time.Time  `json:"createdAt"`
+	// UsedAt is when a turn last began there or something was last said there, in lists of chats.
+	UsedAt time.Time `json:"usedAt,omitzero"`
 }
 
 // Admission is what is stored about who may talk in one chat, beside the rule of its channel. A setting of a chat
@@ -235,6 +237,7 @@ type Forgotten struct {
 	Chats     int64 `json:"chats"`    // the chat, its threads, its child turns, and what it asked other agents
 	Messages  int64 `json:"messages"` // with their journals, approvals, waits and jobs
 	History   int64 `json:"history"`  // entries, with their search terms and summaries
+	Facts     int64 `json:"facts"`    // that were said there, also those that other chats know
 	Mail      int64 `json:"mail"`     // replies that callers could still fetch
 	Tasks     int64 `json:"tasks"`
 	Rules     int64 `json:"rules"`     // approvals that lasted
@@ -250,7 +253,7 @@ type Forgotten struct {
 // Add is the sum of two.
 func (f Forgotten) Add(g Forgotten) Forgotten {
 	return Forgotten{
-		f.Chats + g.Chats, f.Messages + g.Messages, f.History + g.History, f.Mail + g.Mail, f.Tasks + g.Tasks,
+		f.Chats + g.Chats, f.Messages + g.Messages, f.History + g.History, f.Facts + g.Facts, f.Mail + g.Mail, f.Tasks + g.Tasks,
 		f.Rules + g.Rules, f.Grants + g.Grants, f.Versions + g.Versions, f.Arguments + g.Arguments,
 		f.KeptArguments + g.KeptArguments, f.Files + g.Files, f.Pages + g.Pages,
 	}

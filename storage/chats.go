@@ -180,6 +180,24 @@ func chatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 	return chat, err
 }
 
+// What a deletion of a conversation would reach. No index of all lives goes by lanes.
+var contentsOf = &query{`SELECT (SELECT COUNT(*) FROM message_life m WHERE m.lane_id IN (SELECT id FROM lanes
+		WHERE direction IN (1, 2, 3) AND agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4 AND thread = ?5)),
+	(SELECT COUNT(*) FROM history WHERE chat_id = c.id), (SELECT COUNT(*) FROM facts WHERE chat_id = c.id),
+	(SELECT COUNT(*) FROM tasks WHERE agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4 AND thread = ?5),
+	(SELECT COUNT(*) FROM attached_files WHERE agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4
+		AND thread = ?5) FROM (SELECT 1) LEFT JOIN chats c ON c.agent = ?1 AND c.channel = ?2 AND c.account = ?3
+	AND c.chat = ?4 AND c.thread = ?5`}
+
+// Contents counts messages, history, facts, tasks and references to files of a conversation, as a deletion would.
+func (c *Chats) Contents(ctx context.Context, k corebot.Key) (has corebot.Forgotten, err error) {
+	_, err = c.db.reader.one(ctx, contentsOf, []any{
+		&has.Messages, &has.History, &has.Facts, &has.Tasks, &has.Files,
+	}, keyArgs(k)...)
+	has.Chats = 1
+	return has, err
+}
+
 var setChatAccess = &query{`UPDATE chats SET access = ? WHERE id = ?`}
 
 // SetAccess makes a chat an exception from the rule of its channel; "" ends the exception. It holds for the next

@@ -322,15 +322,23 @@ func openAtRest(path string) (*engine.Conn, error) {
 	return engine.Open(fileURI(path, url.Values{"mode": {"ro"}, "immutable": {"1"}}), readPragmas)
 }
 
+// listedChat are the columns of a chat in a list, of chats as c.
+const listedChat = `agent, channel, account, chat, thread, id, display_name, registered, session,
+	queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
+	CASE think_session WHEN session THEN think ELSE '' END, access, created_at,
+	MAX(created_at, COALESCE((SELECT l.claimed_at FROM lanes l WHERE l.direction = 1 AND l.agent = c.agent
+	AND l.channel = c.channel AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread), 0),
+	COALESCE((SELECT h.at FROM history h WHERE h.chat_id = c.id
+	ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1), 0)) AS used`
+
 const newestEntries = ` ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`
 
 var (
-	chatsBehind = &query{`SELECT agent, channel, account, chat, thread, id, display_name, registered, session,
-		queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
-		CASE think_session WHEN session THEN think ELSE '' END, access, created_at FROM chats
-		WHERE id > ? AND ? IN ('', channel) ORDER BY id LIMIT ? + 0`}
-	chatsInFront = &query{strings.Replace(chatsBehind.sql, "id > ? AND ? IN ('', channel) ORDER BY id ",
-		"id < ? AND ? IN ('', channel) ORDER BY id DESC ", 1)}
+	chatsBehind = &query{`SELECT ` + listedChat + ` FROM chats c WHERE id > ? AND ? IN ('', channel)
+		ORDER BY id LIMIT ? + 0`}
+	// The time of use is in no index: a page looks up the time of every chat of the channel.
+	chatsRecent = &query{`SELECT ` + listedChat + ` FROM chats c WHERE ? IN ('', channel) AND (used, id) < (?, ?)
+		ORDER BY used DESC, id DESC LIMIT ? + 0`}
 	saidBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + newestEntries}
 	allBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
@@ -361,28 +369,30 @@ func (c *Chats) Page(ctx context.Context, channel, after string,
 	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("chats", c.ID) }), err
 }
 
-// Newest is Page in the other order: the chat that was first seen last comes first.
-func (c *Chats) Newest(ctx context.Context, channel, after string,
+// Recent gives the chats behind a cursor as Page does, the chat that was used last first. A chat that is used while
+// somebody walks through the pages comes at most once: it moves to the front, and a new walk finds it there.
+func (c *Chats) Recent(ctx context.Context, channel, after string,
 	limit int,
 ) (out []corebot.Chat, next string, err error) {
-	place := int64(math.MaxInt64)
-	if err := behind(after, "newest chats", &place); err != nil {
+	used, id := int64(math.MaxInt64), int64(math.MaxInt64)
+	if err := behind(after, "recent chats", &used, &id); err != nil {
 		return nil, "", err
 	}
-	out, err = c.page(ctx, chatsInFront, place, channel, limit)
-	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("newest chats", c.ID) }), err
+	out, err = c.page(ctx, chatsRecent, channel, used, id, limit)
+	return out, nextPage(out, limit, func(c corebot.Chat) string {
+		return cursor("recent chats", c.UsedAt.UnixMilli(), c.ID)
+	}), err
 }
 
-func (c *Chats) page(ctx context.Context, q *query, place int64, channel string,
-	limit int,
-) (out []corebot.Chat, err error) {
+func (c *Chats) page(ctx context.Context, q *query, args ...any) (out []corebot.Chat, err error) {
 	err = c.db.reader.each(ctx, q, func(s scanner) error {
 		var chat corebot.Chat
 		k := &chat.Key
-		err := s.Scan(append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)...)
+		columns := append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)
+		err := s.Scan(append(columns, moment{&chat.UsedAt})...)
 		out = append(out, chat)
 		return err
-	}, place, channel, limit)
+	}, args...)
 	return out, err
 }
 

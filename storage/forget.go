@@ -374,7 +374,8 @@ func (f *Forgetting) texts(ctx context.Context, e extent, gone *corebot.Forgotte
 	}); err != nil {
 		return err
 	}
-	if _, err := NewFacts(f.db).DeleteChat(ctx, e.key); err != nil {
+	facts, err := NewFacts(f.db).DeleteChat(ctx, e.key)
+	if gone.Facts += facts; err != nil {
 		return err
 	}
 	if err := f.chunked(ctx, "forget.history", &gone.History, func(t *tx) (int64, error) {

@@ -171,8 +171,14 @@ func deletedTest(t *testing.T, turns int64) {
 		Outcome: corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered},
 	}))
 
+	has, err := NewChats(db).Contents(t.Context(), k)
+	must(t, err)
 	gone, err := f.Chat(t.Context(), k, nil)
 	must(t, err)
+	if has.Messages != gone.Messages || has.History != gone.History || has.Facts != gone.Facts || gone.Facts != 2 ||
+		has.Tasks != gone.Tasks || has.Files != 1 {
+		t.Errorf("counted were %+v, and deleted %+v", has, gone)
+	}
 	if gone.Chats != 1 || gone.Messages != turns+1 || gone.History != 2*turns || gone.Mail != turns ||
 		gone.Tasks != 1 || gone.Rules != 1 || gone.Grants != 1 || gone.Versions != 1 || gone.Arguments < turns ||
 		gone.KeptArguments != 0 {

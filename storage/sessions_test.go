@@ -361,3 +361,52 @@ func TestAChatThatIsBeingDeletedGivesNothingToAFork(t *testing.T) {
 	_, texts := inPlay(t, db, testKey("copy"))
 	wantTexts(t, texts, turnOf("m0", "m1", "m2")...)
 }
+
+// A chat is used when a turn begins there, and when something is said there, as by a task of another chat.
+func TestChatsAreListedAsTheyWereUsed(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	chats := NewChats(db)
+	names := func(after string, limit int) (all []string, next string) {
+		t.Helper()
+		found, next, err := chats.Recent(t.Context(), "test", after, limit)
+		must(t, err)
+		for _, c := range found {
+			all = append(all, c.Key.Chat)
+			if c.UsedAt.Before(c.CreatedAt) || c.CreatedAt.IsZero() {
+				t.Errorf("%s was used at %s, and made at %s", c.Key, c.UsedAt, c.CreatedAt)
+			}
+		}
+		return all, next
+	}
+	const hour = 3_600_000
+	for i, name := range []string{"a", "b", "c", "d"} { // the order of their making
+		must(t, chats.Register(t.Context(), testKey(name), true, ""))
+		sideQuery(t, db.path, `UPDATE chats SET created_at = ? WHERE chat = ?`, (i+1)*hour, name)
+	}
+	elsewhere := testKey("e")
+	elsewhere.Channel = "other"
+	must(t, chats.Register(t.Context(), elsewhere, true, ""))
+	exchangeTest(t, db, testKey("b"), "m1", "ann", false) // now
+	sideQuery(t, db.path, `UPDATE history SET at = 0`)    // so a turn began, and said nothing
+	exchangeTest(t, db, testKey("a"), "m0", "ann", false)
+	sideQuery(t, db.path, `UPDATE history SET at = ? WHERE at > 0`, 9*hour)
+	sideQuery(t, db.path, `UPDATE lanes SET claimed_at = 0 WHERE chat = 'a'`)
+	all, _ := names("", 10)
+	if want := []string{"b", "a", "d", "c"}; !slices.Equal(all, want) {
+		t.Errorf("listed are %v, want %v", all, want)
+	}
+	first, next := names("", 2)
+	exchangeTest(t, db, testKey("c"), "m2", "ann", false) // moves to the front meanwhile
+	rest, _ := names(next, 2)
+	if want := []string{"b", "a", "d"}; !slices.Equal(append(first, rest...), want) {
+		t.Errorf("page by page listed are %v and %v, want %v", first, rest, want)
+	}
+	if all, _ = names("", 10); all[0] != "c" {
+		t.Errorf("a new walk begins with %v", all)
+	}
+	for list, cursor := range map[string]string{"first seen": cursor("chats", 1), "none": "x"} {
+		if _, _, err := chats.Recent(t.Context(), "", cursor, 2); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("behind a cursor of %s it is %v", list, err)
+		}
+	}
+}

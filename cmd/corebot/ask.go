@@ -35,8 +35,12 @@ var (
 	errNoSense     = errors.New("no answer that makes sense came: nothing was changed")
 )
 
-// newAsker is nil unless a person sits at both ends.
+// newAsker is nil unless a person sits at both ends. It writes past what hides secrets: that holds lines back until they
+// end, and a question does not end its line.
 func newAsker(in io.Reader, out io.Writer) *asker {
+	if h, is := out.(*hiding); is {
+		out = h.to
+	}
 	i, isFile := in.(*os.File)
 	o, drawn := out.(*os.File)
 	if !isFile || !drawn || !term.IsTerminal(int(i.Fd())) || !term.IsTerminal(int(o.Fd())) {
@@ -104,6 +108,20 @@ func (a *asker) ask(ctx context.Context, question, standard string, check func(s
 		a.refuse(err)
 	}
 	return "", errNoSense
+}
+
+// confirm asks for a yes. Without one nothing was changed, which the error says.
+func (a *asker) confirm(ctx context.Context, question string) error {
+	answer, err := a.ask(ctx, question+" (y/n)", "n", func(text string) error {
+		if text = strings.ToLower(text); text != "y" && text != "n" && text != "yes" && text != "no" {
+			return errors.New("answer y or n")
+		}
+		return nil
+	})
+	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
+		err = errors.New("nothing was changed")
+	}
+	return err
 }
 
 func (a *asker) refuse(err error) { report(a.out, err) }

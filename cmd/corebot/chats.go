@@ -31,11 +31,11 @@ func newChatsList(s *shell) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the chats that Corebot knows",
+		Short: "List the chats that Corebot knows, the one that was used last first",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := chatTable.print(cmd, asJSON, limit, func(p operate.Part) (operate.Page[operate.Chat], error) {
-				return look(s, cmd, operate.ListChats, operate.ChatsQuery{Channel: channel, Part: p})
+				return look(s, cmd, operate.ListChats, operate.ChatsQuery{Channel: channel, Recent: true, Part: p})
 			})
 			return err
 		},
@@ -47,12 +47,12 @@ func newChatsList(s *shell) *cobra.Command {
 }
 
 var chatTable = listing[operate.Chat]{
-	header: "KEY\tNAME\tREGISTERED\tACCESS\tSESSION\tMODE\tSINCE",
+	header: "KEY\tNAME\tREGISTERED\tACCESS\tSESSION\tMODE\tLAST USED",
 	none:   "no chats",
 	cells: func(c operate.Chat) string {
 		return fmt.Sprintf("%s\t%s\t%v\t%s\t%d\t%s\t%s", c.Key, oneLine(c.DisplayName, 30), c.Registered,
 			cmp.Or(c.Access, byDefault), c.Session,
-			cmp.Or(c.QueueMode, byDefault), c.CreatedAt.Local().Format(time.DateTime))
+			cmp.Or(c.QueueMode, byDefault), c.LastUsedAt.Local().Format(time.DateTime))
 	},
 }
 
@@ -392,7 +392,7 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 	return changes, nil
 }
 
-// maxTalks bounds how many chats of terminals are listed, the newest of those that Corebot knows.
+// maxTalks bounds how many chats of terminals are listed, those that were used last.
 const maxTalks = 100
 
 // talked is a chat of terminals in the list.
@@ -408,8 +408,8 @@ func (t talked) name() string { return cmp.Or(t.DisplayName, t.ChatID) }
 
 // talks gives the chats of terminals, the chat with the newest message first; with an agent only its chats.
 func (s *shell) talks(cmd *cobra.Command, agent string) (found []talked, err error) {
-	all, err := gather(func(p operate.Part) (operate.Page[operate.Chat], error) {
-		return look(s, cmd, operate.ListChats, operate.ChatsQuery{Channel: corebot.TerminalChannel, Part: p})
+	all, err := look(s, cmd, operate.ListChats, operate.ChatsQuery{
+		Channel: corebot.TerminalChannel, Recent: true, Part: operate.Part{Limit: maxTalks},
 	})
 	if errors.Is(err, fs.ErrNotExist) { // there is no database yet
 		return nil, nil
@@ -417,7 +417,7 @@ func (s *shell) talks(cmd *cobra.Command, agent string) (found []talked, err err
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range all[max(len(all)-maxTalks, 0):] {
+	for _, c := range all.Rows {
 		key, err := corebot.ParseKey(c.Key)
 		if err != nil {
 			return nil, err

@@ -1,16 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
 )
 
 func newChatsDelete(s *shell) *cobra.Command {
-	var dry, asJSON bool
+	var dry, yes, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "delete KEY",
 		Short: "Delete all that is kept of a chat, for good",
@@ -25,7 +27,11 @@ that a network delivers again is answered.
 
 Forks of the chat are chats of their own: the command names them, and they stay.
 
-Nothing is deleted while a message of the chat waits or runs. A deletion that was cut off goes on with
+At a terminal the command shows how much would go, and asks first; --yes leaves the question out.
+Without a terminal nobody is asked.
+
+Nothing is deleted while a message of the chat waits or runs. Messages that come meanwhile wait until
+the deletion has ended. Programs of the chat in the background are stopped. A deletion that was cut off goes on with
 the same command.`,
 		Args: takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -34,7 +40,13 @@ the same command.`,
 				return err
 			}
 			var lost operate.LostChat
-			if err := s.change(cmd, func(c control.Caller) error {
+			a := newAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
+			if err := s.change(cmd, func(c control.Caller) (err error) {
+				if a != nil && !dry && !yes {
+					if err := confirmLoss(cmd, a, c, key); err != nil {
+						return err
+					}
+				}
 				lost, err = operate.DeleteChat.Call(cmd.Context(), c, operate.ChatLoss{Key: key, Dry: dry})
 				return err
 			}); err != nil {
@@ -46,9 +58,26 @@ the same command.`,
 			return tellLost(&teller{w: cmd.OutOrStdout()}, lost, dry)
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say which conversations would be deleted, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be deleted, and change nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "delete without a question")
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// confirmLoss shows a person what a deletion would take, and asks. A chat of which nothing is known is not asked about:
+// what an earlier deletion has left goes.
+func confirmLoss(cmd *cobra.Command, a *asker, c control.Caller, key corebot.Key) error {
+	lost, err := operate.DeleteChat.Call(cmd.Context(), c, operate.ChatLoss{Key: key, Dry: true})
+	if errors.Is(err, corebot.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = tellLost(&teller{w: cmd.ErrOrStderr()}, lost, true)
+	}
+	if err != nil {
+		return err
+	}
+	return a.confirm(cmd.Context(), "Delete all of that for good?")
 }
 
 func tellLost(t *teller, lost operate.LostChat, dry bool) error {
@@ -66,15 +95,13 @@ func tellLost(t *teller, lost operate.LostChat, dry bool) error {
 	for _, k := range lost.Forks {
 		t.line("  %s", k)
 	}
-	if dry {
-		return t.err
-	}
 	for _, part := range []struct {
 		n    int64
 		what string
 	}{
 		{lost.Messages, "message"},
 		{lost.History, "entry of the history"},
+		{lost.Facts, "fact"},
 		{lost.Mail, "reply that could be fetched"},
 		{lost.Tasks, "task"},
 		{lost.Rules, "lasting approval"},
@@ -86,6 +113,9 @@ func tellLost(t *teller, lost operate.LostChat, dry bool) error {
 		if part.n > 0 {
 			t.line("  %6d  %s", part.n, part.what)
 		}
+	}
+	if dry {
+		return t.err
 	}
 	if lost.KeptArguments > 0 {
 		t.line("%s of an older version keep their arguments until audit retention deletes them",

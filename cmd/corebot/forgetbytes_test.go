@@ -156,3 +156,62 @@ func (s *service) tells(chat, word string, i int, content string) {
 		return strings.Contains(life, "ended: answered") || strings.Contains(life, "dead: permanent")
 	})
 }
+
+// At a terminal the command names what goes, and goes on with a yes only. --yes leaves the question out.
+func TestAtATerminalADeletionAsksFirst(t *testing.T) {
+	t.Parallel()
+	c := twoChats(t)
+	for _, answer := range []string{"n", ""} {
+		sc := startScreen(t, c.command("", "chats", "delete", "main:cli:local:gone"), 100, 30)
+		sc.await(0, "would delete main:cli:local:gone")
+		sc.await(0, "2  message")
+		sc.await(0, "Delete all of that for good? (y/n)")
+		sc.press(answer + "\r")
+		if code := sc.ends(); code != 1 || !strings.Contains(sc.seen(), "nothing was changed") {
+			t.Errorf("after %q it ended with %d", answer, code)
+		}
+		if !c.finds("gone", "wombat") {
+			t.Fatalf("after %q the chat is gone", answer)
+		}
+	}
+	sc := startScreen(t, c.command("", "chats", "delete", "main:cli:local:gone"), 100, 30)
+	sc.await(0, "(y/n)")
+	sc.press("y\r")
+	if code := sc.ends(); code != 0 {
+		t.Errorf("after y it ended with %d", code)
+	}
+	sc = startScreen(t, c.command("", "chats", "delete", "main:cli:local:stays", "--yes"), 100, 30)
+	if code := sc.ends(); code != 0 || strings.Contains(sc.seen(), "(y/n)") {
+		t.Errorf("with --yes it ended with %d", code)
+	}
+	for _, word := range []string{"wombat", "quokka"} {
+		if left := filesWith(t, c.home, word); len(left) > 0 {
+			t.Errorf("%s is left in %v", word, left)
+		}
+	}
+}
+
+// The question of `skills install` came to nobody: what hides secrets stood before the terminal.
+func TestAtATerminalAnInstallOfASkillAsksFirst(t *testing.T) {
+	t.Parallel()
+	c := twoChats(t)
+	source := filepath.Join(t.TempDir(), "knots")
+	page := "---\nname: knots\ndescription: ties knots\n---\nTie.\n"
+	if err := os.MkdirAll(source, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(source, "SKILL.md"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for answer, want := range map[string]int{"n": 1, "y": 0} {
+		sc := startScreen(t, c.command("", "skills", "install", source), 100, 30)
+		sc.await(0, "(y/n)")
+		sc.press(answer + "\r")
+		if code := sc.ends(); code != want {
+			t.Errorf("after %q it ended with %d", answer, code)
+		}
+	}
+	if all := c.done("skills", "list"); !strings.Contains(all, "knots") {
+		t.Errorf("installed are %s", all)
+	}
+}

@@ -332,16 +332,7 @@ func (c *skillChange) confirm(question string) error {
 	if a == nil {
 		return corebot.WithHint(errors.New("nobody can be asked: nothing was changed"), "add --yes")
 	}
-	answer, err := a.ask(c.cmd.Context(), question+" (y/n)", "n", func(text string) error {
-		if text = strings.ToLower(text); text != "y" && text != "n" && text != "yes" && text != "no" {
-			return errors.New("answer y or n")
-		}
-		return nil
-	})
-	if err == nil && !strings.HasPrefix(strings.ToLower(answer), "y") {
-		err = errors.New("nothing was changed")
-	}
-	return err
+	return a.confirm(c.cmd.Context(), question)
 }
 
 // note has the audit trail keep the change. The change stands, whatever comes of that.

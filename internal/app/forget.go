@@ -33,6 +33,34 @@ func (f forgetter) Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, err
 	return storage.NewForgetting(f.db).Meant(ctx, k)
 }
 
+// Contents implements [operate.Forgetter].
+func (f forgetter) Contents(ctx context.Context, keys []corebot.Key) (all corebot.Forgotten, err error) {
+	for _, k := range keys {
+		has, err := storage.NewChats(f.db).Contents(ctx, k)
+		if err != nil {
+			return all, err
+		}
+		all = all.Add(has)
+		folder, err := ChatFolder(f.home, k)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return all, err
+		}
+		err = fs.WalkDir(folder.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				all.Files++
+			}
+			return ctx.Err() // what cannot be looked at is deleted all the same
+		})
+		if err = errors.Join(err, folder.Close()); err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
 // Forget implements [operate.Forgetter]. The folders go before the rows: a deletion that was cut off is known by the
 // rows that are left, and begun anew.
 func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forgotten, err error) {

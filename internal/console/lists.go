@@ -24,7 +24,7 @@ type chatsData struct {
 	Agents  []string `json:"-"`
 }
 
-// chats lists the conversations, the newest first, and begins another.
+// chats lists the conversations, the one that was used last first, and begins another.
 func (c *Console) chats(v *visit) error {
 	if name := strings.TrimSpace(v.r.FormValue("find")); name != "" {
 		found, err := v.service().FindChat(v.ctx(), operate.ChatName{Name: name})
@@ -35,7 +35,7 @@ func (c *Console) chats(v *visit) error {
 		return nil
 	}
 	d := chatsData{Channel: v.r.FormValue("channel"), Agents: c.opts.Facts.KnownAgents()}
-	found, err := v.service().ListChats(v.ctx(), operate.ChatsQuery{Channel: d.Channel, Newest: true, Part: v.part()})
+	found, err := v.service().ListChats(v.ctx(), operate.ChatsQuery{Channel: d.Channel, Recent: true, Part: v.part()})
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (c *Console) tasks(v *visit) error {
 	}
 	for _, channel := range []string{corebot.ConsoleChannel, ""} {
 		chats, err := s.ListChats(v.ctx(), operate.ChatsQuery{
-			Channel: channel, Newest: true, Part: operate.Part{Limit: 20},
+			Channel: channel, Recent: true, Part: operate.Part{Limit: 20},
 		})
 		if err != nil {
 			return err

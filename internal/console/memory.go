@@ -48,7 +48,7 @@ func (c *Console) memory(v *visit) error {
 		}
 		d.Found = found.Rows
 	}
-	chats, err := s.ListChats(v.ctx(), operate.ChatsQuery{Newest: true, Part: operate.Part{Limit: pageRows}})
+	chats, err := s.ListChats(v.ctx(), operate.ChatsQuery{Recent: true, Part: operate.Part{Limit: pageRows}})
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (c *Console) now(v *visit) (err error) {
 	}
 	d.Lately = lately.Rows
 	chats, err := s.ListChats(v.ctx(), operate.ChatsQuery{
-		Channel: corebot.ConsoleChannel, Newest: true, Part: operate.Part{Limit: nowChats},
+		Channel: corebot.ConsoleChannel, Recent: true, Part: operate.Part{Limit: nowChats},
 	})
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ type Chats interface {
 	// Page gives chats behind a cursor, in the order in which they were first seen, and the cursor behind them. An
 	// empty channel means all.
 	Page(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
-	// Newest is Page in the other order.
-	Newest(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
+	// Recent is Page in another order: the chat that was used last comes first.
+	Recent(ctx context.Context, channel, after string, limit int) (found []corebot.Chat, next string, err error)
 	Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error)
 	Register(ctx context.Context, k corebot.Key, registered bool, name string) error
 	Reset(ctx context.Context, k corebot.Key) error
@@ -93,7 +93,7 @@ type (
 	// ChatsQuery asks for a part of the chats of a channel; an empty channel means all.
 	ChatsQuery struct {
 		Channel string `json:"channel,omitempty"`
-		Newest  bool   `json:"newest,omitempty"` // the chat that was first seen last comes first
+		Recent  bool   `json:"recent,omitempty"` // the chat that was used last comes first
 		Part
 	}
 	// Chat is one row of the list.
@@ -109,6 +109,7 @@ type (
 		Think       corebot.Thinking   `json:"think,omitempty"`     // left out: as configured
 		Access      corebot.ChatAccess `json:"access,omitempty"`    // left out: by the rule of its channel
 		CreatedAt   time.Time          `json:"createdAt"`
+		LastUsedAt  time.Time          `json:"lastUsedAt,omitzero"` // in lists: a turn began, or something was said
 	}
 	// ChatName names a chat by its key, or by a short form of a known one; see [corebot.Named].
 	ChatName struct {
@@ -190,11 +191,11 @@ type (
 	}
 )
 
-// ListChats lists the chats that Corebot knows, in the order in which they were first seen.
+// ListChats lists the chats that Corebot knows, in the order in which they were first seen, or as they were used.
 func (s *Service) ListChats(ctx context.Context, q ChatsQuery) (Page[Chat], error) {
 	page := s.stores.Chats.Page
-	if q.Newest {
-		page = s.stores.Chats.Newest
+	if q.Recent {
+		page = s.stores.Chats.Recent
 	}
 	found, next, err := page(ctx, q.Channel, q.After, q.size())
 	return pageOf(found, next, newChat), err
@@ -203,7 +204,7 @@ func (s *Service) ListChats(ctx context.Context, q ChatsQuery) (Page[Chat], erro
 func newChat(c corebot.Chat) Chat {
 	return Chat{
 		c.Key.String(), c.Key.Channel, c.Key.Chat, c.DisplayName, c.Registered, c.Session, c.QueueMode, c.Model,
-		c.Think, c.Access, c.CreatedAt,
+		c.Think, c.Access, c.CreatedAt, c.UsedAt,
 	}
 }
 
@@ -398,6 +399,8 @@ type Forgetter interface {
 	// Meant names the conversations that a deletion of one means: itself, its threads, its child turns, and what it
 	// asked other agents. Errors are those of Forget.
 	Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, error)
+	// Contents counts messages, history, facts, tasks and files of conversations, as Forget would.
+	Contents(ctx context.Context, keys []corebot.Key) (corebot.Forgotten, error)
 	// Forget deletes all that is kept of a conversation, and overwrites it in the files of the database. An unknown
 	// conversation is [corebot.ErrNotFound], and one in which something waits or runs is [corebot.ErrInvalid].
 	Forget(ctx context.Context, k corebot.Key) (corebot.Forgotten, error)
@@ -417,7 +420,8 @@ type (
 	Reindexing struct {
 		Vectors bool `json:"vectors,omitempty"`
 	}
-	// ChatLoss names the conversation to delete. Dry only says what would be deleted.
+	// ChatLoss names the conversation to delete. Dry only says what would be deleted, and counts the
+	// larger parts of it.
 	ChatLoss struct {
 		Key corebot.Key `json:"key"`
 		Dry bool        `json:"dry,omitempty"`
@@ -452,7 +456,9 @@ func (s *Service) DeleteChat(ctx context.Context, l ChatLoss) (lost LostChat, er
 			lost.Forks = append(lost.Forks, fork.String())
 		}
 	}
-	if !l.Dry {
+	if l.Dry {
+		lost.Forgotten, err = s.stores.Forgetter.Contents(ctx, keys)
+	} else {
 		defer s.stores.Agents.Renew(l.Key.Agent)
 		lost.Forgotten, err = s.stores.Forgetter.Forget(ctx, l.Key)
 	}
