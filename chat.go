@@ -253,7 +253,8 @@ type Forgotten struct {
 // Add is the sum of two.
 func (f Forgotten) Add(g Forgotten) Forgotten {
 	return Forgotten{
-		f.Chats + g.Chats, f.Messages + g.Messages, f.History + g.History, f.Facts + g.Facts, f.Mail + g.Mail, f.Tasks + g.Tasks,
+		f.Chats + g.Chats, f.Messages + g.Messages, f.History + g.History, f.Facts + g.Facts,
+		f.Mail + g.Mail, f.Tasks + g.Tasks,
 		f.Rules + g.Rules, f.Grants + g.Grants, f.Versions + g.Versions, f.Arguments + g.Arguments,
 		f.KeptArguments + g.KeptArguments, f.Files + g.Files, f.Pages + g.Pages,
 	}

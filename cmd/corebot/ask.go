@@ -35,8 +35,8 @@ var (
 	errNoSense     = errors.New("no answer that makes sense came: nothing was changed")
 )
 
-// newAsker is nil unless a person sits at both ends. It writes past what hides secrets: that holds lines back until they
-// end, and a question does not end its line.
+// newAsker is nil unless a person sits at both ends. It writes past what hides secrets, which holds lines back until
+// they end: a question does not end its line.
 func newAsker(in io.Reader, out io.Writer) *asker {
 	if h, is := out.(*hiding); is {
 		out = h.to
