@@ -29,27 +29,21 @@ func newAgentsList(s *shell) *cobra.Command {
 		Short: "List the agents of the settings",
 		Args:  takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := gather(func(p operate.Part) (operate.Page[operate.Agent], error) {
+			_, err := agentTable.print(cmd, asJSON, 0, func(p operate.Part) (operate.Page[operate.Agent], error) {
 				return look(s, cmd, operate.ListAgents, p)
 			})
-			if err != nil {
-				return err
-			}
-			t := &teller{w: cmd.OutOrStdout()}
-			for _, a := range all {
-				if asJSON {
-					if err := printJSON(cmd, a); err != nil {
-						return err
-					}
-					continue
-				}
-				t.line("%-16s %-24s %-24s %s", a.ID, oneLine(a.Name, 24), cmp.Or(a.Model, "-"), a.Workspace)
-			}
-			return t.err
+			return err
 		},
 	}
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+var agentTable = listing[operate.Agent]{
+	header: "ID\tNAME\tMODEL\tWORKSPACE",
+	cells: func(a operate.Agent) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s", a.ID, oneLine(a.Name, 24), cmp.Or(a.Model, "-"), printable(a.Workspace))
+	},
 }
 
 func newAgentsShow(s *shell) *cobra.Command {

@@ -156,10 +156,11 @@ type networkFlags struct {
 // newNetworkFlags makes a flag of each question. A secret stands in no command line, where others can read it.
 func newNetworkFlags(flags *pflag.FlagSet, n channels.Network) networkFlags {
 	f := networkFlags{n, map[string]*string{}, map[string]*string{}, map[string]*string{}}
+	asks := (config.Network{Kind: n.Name, Standard: n.Standard}).Asks()
 	for _, q := range n.Questions {
 		name := flagName(n, q)
 		what := n.Name + ": " + strings.ToLower(q.Text[:1]) + q.Text[1:]
-		if asked, _ := (config.Network{Kind: n.Name, Standard: n.Standard}).Ask(q.Key); asked.Secret {
+		if asks[q.Key].Secret {
 			f.files[q.Key] = flags.String(name+"-file", "", what+", in this file")
 			f.envs[q.Key] = flags.String(name+"-env", "", what+", in this variable")
 			continue

@@ -22,7 +22,7 @@ func newTasks(s *shell) *cobra.Command {
 		newTasksChange(s, "pause", corebot.TaskPause, "Let tasks rest until they are resumed", "paused"),
 		newTasksChange(s, "resume", corebot.TaskResume, "Let paused tasks go on with their next due time", "resumed"),
 		newTasksChange(s, "rm", corebot.TaskRemove, "Remove tasks and their runs for good", "removed"),
-		newTasksChange(s, "run", corebot.TaskRunNow, "Run tasks once now, beside their due times", "due now"))
+		newTasksChange(s, "run", corebot.TaskRunNow, "Run tasks once now, beside their due times", "queued a run of"))
 }
 
 // times are the flags that say when a task is due: exactly one of them must be given.

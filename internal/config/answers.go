@@ -17,8 +17,17 @@ type Asked struct {
 
 // Ask finds a setting of an account by its key.
 func (n Network) Ask(key string) (a Asked, known bool) {
-	l, known := byKey(n.leaves())[key]
-	return Asked{l.standard, l.isSecret(), l}, known
+	a, known = n.Asks()[key]
+	return a, known
+}
+
+// Asks are all settings of an account by their keys.
+func (n Network) Asks() map[string]Asked {
+	all := map[string]Asked{}
+	for _, l := range n.leaves() {
+		all[l.key] = Asked{l.standard, l.isSecret(), l}
+	}
+	return all
 }
 
 // Value is what a text that a person has written says of the setting, as a settings file has it.

@@ -39,6 +39,9 @@ func Run(ctx context.Context, log zerolog.Logger, services ...Service) error {
 		}
 		log.Debug().Str("service", s.name).Msg("stopped")
 	}
+	if len(errs) == 0 {
+		log.Info().Msg("stopped")
+	}
 	return errors.Join(errs...)
 }
 

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -36,6 +37,35 @@ func (d *diary) service(name string) lifecycle.Service {
 		d.note("end " + name)
 		return nil
 	}}
+}
+
+func TestTheLogSaysThatTheProgramStopsAndThatItHasStopped(t *testing.T) {
+	var d diary
+	logged := zerolog.HookFunc(func(_ *zerolog.Event, level zerolog.Level, message string) {
+		if level == zerolog.InfoLevel {
+			d.note("log: " + message)
+		}
+	})
+	stops := func(end error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		run := func(ctx context.Context) error {
+			<-ctx.Done()
+			d.note("end")
+			return end
+		}
+		log := zerolog.New(io.Discard).Hook(logged)
+		err := lifecycle.Run(ctx, log, lifecycle.Service{Name: "store", Run: run})
+		if !errors.Is(err, end) {
+			t.Errorf("Run returned %v, want %v", err, end)
+		}
+	}
+	stops(nil)
+	stops(errors.New("the disk is full")) // which whoever called Run reports
+	want := []string{"log: stopping", "end", "log: stopped", "log: stopping", "end"}
+	if !slices.Equal(d.lines, want) {
+		t.Errorf("the log and the services said %q, want %q", d.lines, want)
+	}
 }
 
 func TestServicesStopOneByOneInReverseOrder(t *testing.T) {
