@@ -27,6 +27,7 @@ func TestTheWallsOfTheConsoleHoldInABrowser(t *testing.T) {
 	b.play(p, chat, []story{
 		{"a stream is cut in the middle of a character", cutInACharacter},
 		{"pages of other sites", refuseOthers},
+		{"links on pages of other sites", followLinks},
 		{"files that are scripts", keepFiles},
 		{"a browser that is logged out", leaveNothing},
 	})

@@ -90,7 +90,8 @@ func New(o Options) *Console { return &Console{opts: o} }
 // maxForm bounds the body of a form: a message of 1 MiB, and what is around it. A form spells a byte with three.
 const maxForm = 3<<20 + 64<<10
 
-// Handler serves the pages. Its caller has checked that no page of another site asks.
+// Handler serves the pages. Its caller has checked that no page of another site asks, except by a link that a person
+// follows: see [listen.Link].
 func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /static/{hash}/{name...}", c.asset)
@@ -113,6 +114,10 @@ func (c *Console) Handler() http.Handler {
 			"Cache-Control": "no-store", "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 		} {
 			h.Set(name, value)
+		}
+		if fromElsewhere(r) {
+			goOn(w, r)
+			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		inner.ServeHTTP(w, r)

@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"html"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -34,6 +36,30 @@ func (v *visit) service() *operate.Service {
 	return v.console.opts.Service(corebot.AuditEvent{
 		Entry: corebot.EntryConsole, Principal: v.console.opts.Owner, Role: corebot.RoleAdmin,
 	})
+}
+
+// fromElsewhere says whether somebody has followed a link on a page of another site. The page to log in needs no
+// cookie, and a login address has its code behind the #, where it would be lost on the way.
+func fromElsewhere(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	return r.URL.Path != "/login"
+}
+
+// goOn answers a link on a page of another site with a page that leads to the same address. The browser has left out
+// the cookie, since another site asked. It sends the cookie when this page asks. Nothing is looked up before that.
+func goOn(w http.ResponseWriter, r *http.Request) {
+	to := "/" + strings.TrimLeft(r.URL.EscapedPath(), `/\`) // two of them would begin the name of a host
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	to = html.EscapeString(to)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><meta charset="utf-8"><title>Corebot</title>`+
+		`<meta name="color-scheme" content="light dark"><meta http-equiv="refresh" content="0;url=`+to+`">`+
+		`<p><a href="`+to+`">Go on to Corebot</a></p>`)
 }
 
 // admitted serves those who are logged in. A page that others ask for becomes the page to log in.

@@ -157,11 +157,13 @@ func (s *Server) handler(pages listen.Pages) http.Handler {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
-		if status, why := pages.Refuse(r); status != 0 {
+		rest := s.opts.Rest != nil && !isAPI(r.URL.Path)
+		status, why := pages.Refuse(r)
+		if status != 0 && (status != http.StatusForbidden || !rest || !listen.Link(r)) {
 			problem{Status: status, Detail: why}.write(w)
 			return
 		}
-		if s.opts.Rest != nil && !isAPI(r.URL.Path) {
+		if rest {
 			s.opts.Rest.ServeHTTP(w, r)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,48 @@ func TestPagesOfOtherOriginsAreRefusedWhereverTheListenerIs(t *testing.T) {
 			if got := refused(p, "127.0.0.1:8788", headers...); got != 0 {
 				t.Errorf("%v at %s is refused with %d", headers, at, got)
 			}
+		}
+	}
+}
+
+// A link that a person follows is the one request of another site's page that can be answered.
+func TestOnlyALinkThatSomebodyFollowsIsOne(t *testing.T) {
+	ask := func(method string, headers ...string) bool {
+		r := httptest.NewRequest(method, "/", nil)
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		return listen.Link(r)
+	}
+	link := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	if !ask("GET", link...) || !ask("GET", append(link, "Sec-Fetch-User", "?1")...) {
+		t.Error("a link is none")
+	}
+	for _, other := range [][]string{
+		{"POST"},
+		{"HEAD"},
+		{"DELETE"},
+		{"GET", "Origin", "http://evil.example"},
+		{"GET", "Origin", "null"},
+		{"GET", "Sec-Purpose", "prefetch"},
+		{"GET", "Sec-Purpose", "prefetch;prerender"},
+		{"GET", "Purpose", "prefetch"},
+		{"GET", "Sec-Fetch-Mode", "no-cors"},
+		{"GET", "Sec-Fetch-Mode", "cors"},
+		{"GET", "Sec-Fetch-Mode", "websocket"},
+		{"GET", "Sec-Fetch-Mode", ""},
+		{"GET", "Sec-Fetch-Dest", "iframe"},
+		{"GET", "Sec-Fetch-Dest", "frame"},
+		{"GET", "Sec-Fetch-Dest", "embed"},
+		{"GET", "Sec-Fetch-Dest", "object"},
+		{"GET", "Sec-Fetch-Dest", "fencedframe"},
+		{"GET", "Sec-Fetch-Dest", "image"},
+		{"GET", "Sec-Fetch-Dest", "script"},
+		{"GET", "Sec-Fetch-Dest", "empty"},
+		{"GET", "Sec-Fetch-Dest", ""},
+	} {
+		if ask(other[0], append(slices.Clone(link), other[1:]...)...) {
+			t.Errorf("%v is a link", other)
 		}
 	}
 }
