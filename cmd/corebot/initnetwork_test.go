@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/corebot/corebot/channels/discord/discordtest"
+	"github.com/corebot/corebot/channels/mail/mailtest"
+	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 )
 
@@ -59,6 +62,67 @@ func TestANewcomerJoinsAChatNetworkWithATokenThatIsTestedAtOnce(t *testing.T) {
 				t.Errorf("the settings:\n%s", text)
 			}
 			if got := s.output("channels", "check", "telegram"); !strings.Contains(got, "known as @corebot_bot") {
+				t.Errorf("then a check says %s", got)
+			}
+		})
+	}
+}
+
+func TestOnOtherNetworksAWrongSecretIsRefusedAndTheOtherAnswersStay(t *testing.T) {
+	t.Parallel()
+	discord, matrix, post := discordtest.New(), matrixtest.New(), mailtest.New()
+	t.Cleanup(discord.Close)
+	t.Cleanup(matrix.Close)
+	t.Cleanup(post.Close)
+	for name, k := range map[string]struct {
+		questions                  [][2]string // with their answers
+		secret, wrong, right, says string
+	}{
+		"discord": {
+			[][2]string{{"Address of the HTTP API", discord.URL()}},
+			"Token of the bot",
+			discordtest.Token + "x", discordtest.Token, "401",
+		},
+		"matrix": {
+			[][2]string{{"Address of the homeserver", matrix.URL()}},
+			"Access token", "wrong-token", matrixtest.Token,
+			"is unknown to the homeserver",
+		},
+		"mail": {
+			[][2]string{
+				{"Mail address of Corebot", mailtest.Address},
+				{"Server of the mailbox", post.IMAP()},
+				{"Server that sends", post.SMTP()},
+				{"Name of the receiving server", mailtest.AuthServID},
+			}, "Password of the mailbox", "wrong", mailtest.Password, "password",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, c := startInitAtNetworks(t, 100, name)
+			for _, q := range k.questions {
+				c.answer(0, q[0], q[1])
+			}
+			c.await(0, k.secret)
+			mark := c.mark()
+			c.press(k.wrong + "\r")
+			c.await(mark, k.says)
+			c.answer(mark, "What now", "")
+			for _, q := range k.questions {
+				c.answer(mark, q[0], "") // which stays
+			}
+			c.await(mark, k.secret)
+			mark = c.mark()
+			c.press(k.right + "\r")
+			c.answer(mark, "Which other", "")
+			if code := c.ends(); code != 0 {
+				t.Fatalf("it ended with %d:\n%s", code, c.seen())
+			}
+			if seen := c.seen(); strings.Contains(seen, k.right) {
+				t.Errorf("the secret is shown:\n%s", seen)
+			}
+			if got := s.output("channels", "check", name); !strings.Contains(got, name+":main") ||
+				!strings.Contains(got, " ok ") {
 				t.Errorf("then a check says %s", got)
 			}
 		})
