@@ -50,6 +50,7 @@ type Approval struct {
 	Binding    Binding    // what an answer for longer than once would let run; zero: nothing
 	Unbound    string     // why Binding is zero, in words
 	Lapsed     string     // why a rule that answered for such calls does so no longer, in words
+	Declarable bool       // the request tells that the operator can declare that the tool only reads: see [WayOut]
 	Session    int64      // of the chat, in which the call is made; 0: in none
 	Instead    int64      // the ID of the earlier request, which is void now; 0: this request is the first
 	Because    string     // what has changed since the earlier request, in words

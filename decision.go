@@ -294,3 +294,37 @@ func RunOfApproval(messageID string) (request int64, ok bool) {
 func (e HistoryEntry) OfApproval() bool {
 	return e.Speaker == SpeakerAssistant && isOwn(approvalMessages, e.MessageID)
 }
+
+// HowToDeclare names the settings by which the operator declares that a tool of an MCP server only reads. Calls of such
+// a tool run without an approval in turns that have read text from outside.
+const HowToDeclare = "`readOnlyTools` in .mcp.json, or `corebot mcp approve --read-only`"
+
+// maxDeclarable bounds how many tools one sentence names.
+const maxDeclarable = 4
+
+// WayOut says to the operator how tools of a request run without an approval from then on. It is empty if none of the
+// calls is [Approval.Declarable]. The text is Corebot's own but for the names of tools, which have letters, digits and
+// "_-" alone. It does not say that the tools only read: their servers say so, and can lie.
+func WayOut(calls []Approval) string {
+	var names []string
+	for _, a := range calls {
+		if name := Plainly(a.Bound.Tool); a.Declarable && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	reads, them := "only reads", "it"
+	switch n := len(names); {
+	case n == 0:
+		return ""
+	case n > maxDeclarable:
+		names = append(names[:maxDeclarable], fmt.Sprintf("%d more tools of the request", n-maxDeclarable))
+		fallthrough
+	case n > 1:
+		reads, them = "only read", "them"
+	}
+	all := strings.Join(names, " and ")
+	if last := len(names) - 1; last > 1 {
+		all = strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return fmt.Sprintf("If you know that %s %s, %s, lets %s run without an approval.", all, reads, HowToDeclare, them)
+}

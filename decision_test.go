@@ -1,6 +1,8 @@
 package corebot_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/corebot/corebot"
@@ -55,6 +57,34 @@ func TestWhatLooksLikeAnAnswer(t *testing.T) {
 	} {
 		if corebot.LooksLikeAnswer(text) {
 			t.Errorf("%q looks like one", text)
+		}
+	}
+}
+
+func TestTheWayOutNamesEachDeclarableToolOnce(t *testing.T) {
+	call := func(declarable bool, tool string) corebot.Approval {
+		return corebot.Approval{Declarable: declarable, Bound: corebot.Bound{Tool: tool}}
+	}
+	var many []corebot.Approval
+	for i := range 6 {
+		many = append(many, call(true, fmt.Sprintf("mcp__a__%d", i)))
+	}
+	for want, calls := range map[string][]corebot.Approval{
+		"": {call(false, "mcp__a__send")},
+		"If you know that mcp__a__get only reads, ": {
+			call(true, "mcp__a__get"), call(false, "mcp__a__send"), call(true, "mcp__a__get"),
+		},
+		"If you know that mcp__a__get and mcp__a__list only read, ": {
+			call(true, "mcp__a__get"), call(true, "mcp__a__list"),
+		},
+		"If you know that mcp__a__0, mcp__a__1, mcp__a__2, mcp__a__3 and 2 more tools of the request only read, ": many,
+	} {
+		got := corebot.WayOut(calls)
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("it is %q, want %q", got, want)
+		}
+		if got != "" && !strings.Contains(got, corebot.HowToDeclare) {
+			t.Errorf("%q does not name the settings", got)
 		}
 	}
 }

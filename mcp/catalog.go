@@ -168,7 +168,7 @@ func (s *server) makeTool(d definition, is standing) (tools.Tool, error) {
 		Name: toolName(s.spec.Name, d.Name), Doc: d.doc(s.spec.Name), Schema: d.InputSchema, Traits: is.traits(),
 		Timeout:    s.longest() + callSlack,
 		Definition: func() string { return s.fingerprintOf(d.Name) }, Made: d.fingerprint(),
-		GoesTo: d.goesTo,
+		SaysReads: d.hint(), GoesTo: d.goesTo,
 		Run: func(ctx context.Context, call tools.Call, args json.RawMessage) (string, error) {
 			return s.run(ctx, d.Name, call, args)
 		},

@@ -101,6 +101,9 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 	fmt.Fprintf(&b, "\n\non behalf of: %s\n", a.Principal)
 	fmt.Fprintf(&b, "%s, until %s.", a.Usage(), a.ExpiresAt.UTC().Format("15:04:05 MST on 2 January"))
 	b.WriteString(lasting(asked))
+	if way := corebot.WayOut(asked.All); way != "" && (to == r.opts.AdminChat || r.opts.Owner.Is(to.Channel)) {
+		b.WriteString("\n" + way) // the others can change no setting
+	}
 	fmt.Fprintf(&b, "\n/deny %d stop also ends the answer.", a.Request)
 	return b.String()
 }

@@ -29,7 +29,7 @@ func (a *Approvals) As(by corebot.AuditEvent) *Approvals { return &Approvals{a.d
 const approvalColumns = `SELECT a.id, a.request, (SELECT COUNT(*) FROM approvals r WHERE r.request = a.request),
 	a.position, a.answer, a.beyond, a.life_id, m.message_id, l.agent, l.channel, l.account, l.chat, l.thread, m.sender,
 	a.tool, a.definition, a.args, a.dir, a.files, a.digest, a.change, a.rule, a.taint, a.round, a.instead, a.because,
-			a.binding, a.unbound, a.lapsed, a.session,
+			a.binding, a.unbound, a.lapsed, a.session, a.declarable,
 	a.state, a.ran, a.reason, a.asked_life,
 	a.created_at, a.expires_at, a.resolved_at, a.resolved_by
 	FROM approvals a JOIN message_life m ON m.id = a.life_id JOIN lanes l ON l.id = m.lane_id `
@@ -60,8 +60,8 @@ func scanApproval(s scanner) (a corebot.Approval, err error) {
 	err = s.Scan(&a.ID, &a.Request, &a.Calls, &a.Position, &a.Answer, &a.Beyond, &a.Life, &a.MessageID, &k.Agent,
 		&k.Channel, &k.Account, &k.Chat, &k.Thread, &a.Principal.ID,
 		&a.Bound.Tool, &a.Bound.Definition, &args, &a.Bound.Dir, &files, &digest, &change, &a.Rule, &a.Taint,
-		&a.Round, &a.Instead, &a.Because, &binding, &a.Unbound, &a.Lapsed, &a.Session, (*string)(&a.State), &a.Ran,
-		&a.Reason, &a.AskedBy,
+		&a.Round, &a.Instead, &a.Because, &binding, &a.Unbound, &a.Lapsed, &a.Session, &a.Declarable,
+		(*string)(&a.State), &a.Ran, &a.Reason, &a.AskedBy,
 		moment{&a.CreatedAt}, moment{&a.ExpiresAt}, moment{&a.ResolvedAt}, &a.By)
 	if err != nil {
 		return a, err

@@ -17,10 +17,11 @@ var (
 	newestOfLife   = &query{`SELECT state FROM approvals WHERE life_id = ? ORDER BY id DESC LIMIT 1`}
 	insertApproval = &query{`INSERT INTO approvals
 		(life_id, run, position, answer, round, beyond, tool, definition, args, dir, files, digest, change, rule, taint,
-		step_id, instead, because, binding, unbound, lapsed, session,
+		step_id, instead, because, binding, unbound, lapsed, session, declarable,
 		request, state, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
-	sessionOf = &query{`SELECT session FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'awaiting', ?, ?)`}
+	toldOfLife = &query{`SELECT 1 FROM approvals WHERE life_id = ? AND declarable <> 0 LIMIT 1`}
+	sessionOf  = &query{`SELECT session FROM chats WHERE agent = ? AND channel = ? AND account = ? AND chat = ?
 		AND thread = ?`}
 	refusedOfLife = &query{`SELECT COUNT(DISTINCT request) FROM approvals WHERE life_id = ? AND run = ?
 		AND state IN ('denied', 'expired')`}
@@ -122,7 +123,11 @@ func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, ask
 }
 
 func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
-	request := int64(0)
+	request, one := int64(0), int64(0)
+	told, err := t.one(toldOfLife, []any{&one}, d.Life) // once in a turn is enough
+	if err != nil {
+		return err
+	}
 	for _, ask := range asks {
 		a := ask.Approval
 		files, err := encode(a.Bound.Files)
@@ -149,7 +154,7 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 		id, err := t.insert(insertApproval, d.Life, d.Run, a.Position, a.Answer, a.Round, a.Beyond, a.Bound.Tool,
 			a.Bound.Definition, string(a.Bound.Args), a.Bound.Dir,
 			files, sum[:], change, a.Rule, a.Taint, d.StepID(a.Position), a.Instead, a.Because, binding, a.Unbound,
-			a.Lapsed, session, request, t.now, a.ExpiresAt)
+			a.Lapsed, session, a.Declarable && !told, request, t.now, a.ExpiresAt)
 		if err == nil && request == 0 {
 			request = id
 			_, err = t.exec(beginRequest, id)

@@ -198,10 +198,12 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 	case corebot.ApprovalAwaited:
 		return r, false, &corebot.Awaits{Asked: a}
 	case corebot.ApprovalExpired:
+		j.tellsDeclaration(a.Approval)
 		j.deniesRest = policy.RuleNotInTime
 		return j.deny(ctx, j.deniesRest, "this call needs the approval of an admin, and none came in time, or its "+
 			"sender wrote again first; it was not run")
 	}
+	j.tellsDeclaration(a.Approval)
 	j.deniesRest = policy.RuleNotApproved
 	return j.deny(ctx, j.deniesRest, "an admin said no to this call; it was not run")
 }
@@ -269,7 +271,9 @@ func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot
 	if file := j.changedFile(j.fileChange(args).Path, b); file.Path != "" {
 		a.Change = j.change(args, file, f)
 	}
-	a.Binding, a.Unbound = j.box.policy.Bind(j.weigh(tool, args), j.subject(tool, args))
+	w := j.weigh(tool, args)
+	a.Binding, a.Unbound = j.box.policy.Bind(w, j.subject(tool, args))
+	a.Declarable = j.declarable(rule, tool, args, w)
 	return corebot.Ask{
 		Event: e, Approval: a, Opens: j.call.Opens, Apart: j.call.Apart,
 		AnswerAfter: j.answerAfter(),

@@ -148,6 +148,8 @@ type Dynamic struct {
 	// Made is the fingerprint that Definition gave when the tool was made. A tool with another definition counts as
 	// reading nothing, whatever its traits.
 	Made string
+	// SaysReads: the other side says that the tool only reads. People are told so; it lets no call run.
+	SaysReads bool
 	// GoesTo gives all addresses to which a call of a tool with the trait Egress carries data. Nil: they are unknown.
 	GoesTo func(args json.RawMessage) []string
 	// Run gets the arguments as the model wrote them: one well-formed object that the schema takes. No arguments at all
@@ -168,6 +170,7 @@ func NewDynamic(d Dynamic) (Tool, error) {
 		return Tool{}, fmt.Errorf("%w: the schema of %s: %w", corebot.ErrInvalid, d.Name, err)
 	}
 	t := Tool{name: d.Name, doc: strings.TrimSpace(d.Doc), schema: raw, traits: d.Traits, timeout: d.Timeout}
+	t.saysReads = d.SaysReads
 	t.bind = func(args json.RawMessage) (bound, error) {
 		args, err := decodeDynamic(args, checker)
 		if err != nil {

@@ -99,8 +99,10 @@ type Tool struct {
 	timeout time.Duration // zero: the box's default
 	own     bool          // made by NewOwn
 	attach  bool          // made by NewAttaching
-	bind    func(args json.RawMessage) (bound, error)
-	err     error
+	// of an MCP tool: its server says that it only reads, which lets no call run
+	saysReads bool
+	bind      func(args json.RawMessage) (bound, error)
+	err       error
 }
 
 // bound is a tool with its decoded arguments.

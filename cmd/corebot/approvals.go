@@ -119,6 +119,9 @@ func printApproval(t *teller, a corebot.Approval, diff int) {
 	if a.State == corebot.ApprovalAwaited && a.Binding.Kind != "" {
 		t.line("  --session and --always also let run: %s", printable(a.Binding.String()))
 	}
+	if way := corebot.WayOut([]corebot.Approval{a}); way != "" {
+		t.line("  %s", way)
+	}
 	if a.Lapsed != "" {
 		t.line("  %s", printable(a.Lapsed))
 	}

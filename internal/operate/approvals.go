@@ -96,6 +96,7 @@ type ApprovalRow struct {
 	Instead    int64               `json:"instead,omitempty"`    // the older request that this one replaces
 	Because    string              `json:"because,omitempty"`    // what changed after the older request
 	Detached   bool                `json:"detached,omitempty"`   // its answer has come without the call
+	WayOut     string              `json:"wayOut,omitempty"`     // the settings that let such a call run unasked
 
 	// State and what follows are set once the call is resolved.
 	State      corebot.ApprovalState `json:"state,omitempty"`
@@ -112,6 +113,7 @@ func (a Approval) Row() ApprovalRow {
 		ChatID:    a.Key.Chat,
 		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt, Definition: a.Bound.Definition, Instead: a.Instead,
 		Because: a.Because, Detached: a.Detached(),
+		WayOut: corebot.WayOut([]corebot.Approval{a.Approval}),
 	}
 	if a.Change.Path != "" {
 		row.Change = &a.Change

@@ -66,6 +66,7 @@
 -- has 0113_draft_began.sql
 -- has 0114_overwritten.sql
 -- has 0115_authored_files.sql
+-- has 0116_declarable.sql
 -- has 0117_page_vectors.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -323,7 +324,7 @@ CREATE TABLE "approvals" (
   expires_at  INTEGER NOT NULL,
   resolved_at INTEGER NOT NULL DEFAULT 0,
   resolved_by TEXT    NOT NULL DEFAULT ''
-, binding TEXT NOT NULL DEFAULT '', unbound TEXT NOT NULL DEFAULT '', lapsed TEXT NOT NULL DEFAULT '', session INTEGER NOT NULL DEFAULT 0, asked_life INTEGER NOT NULL DEFAULT 0, asked_run INTEGER NOT NULL DEFAULT 0, asked_position INTEGER NOT NULL DEFAULT 0) STRICT;
+, binding TEXT NOT NULL DEFAULT '', unbound TEXT NOT NULL DEFAULT '', lapsed TEXT NOT NULL DEFAULT '', session INTEGER NOT NULL DEFAULT 0, asked_life INTEGER NOT NULL DEFAULT 0, asked_run INTEGER NOT NULL DEFAULT 0, asked_position INTEGER NOT NULL DEFAULT 0, declarable INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE UNIQUE INDEX approvals_step ON approvals (life_id, run, position, answer, round);
 CREATE INDEX approvals_awaiting ON approvals (life_id) WHERE state = 'awaiting';
 CREATE INDEX approvals_request ON approvals (request);
@@ -869,12 +870,13 @@ INSERT INTO goose_db_version VALUES (66, 112, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (67, 113, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (68, 114, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (69, 115, 1, CURRENT_TIMESTAMP);
-INSERT INTO goose_db_version VALUES (70, 117, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (70, 116, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (71, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0);
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 70);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 71);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);
