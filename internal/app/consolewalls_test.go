@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/storage"
 )
@@ -201,5 +204,46 @@ func TestAFormCarriesAMessageOfOneMegabyte(t *testing.T) {
 				t.Errorf("%s with %.20q is answered with %d, want %d: %.300s", path, body, status, want, text)
 			}
 		}
+	}
+}
+
+// A message that waits is whole where a person changes it, however long it is, and what is sent takes its place.
+func TestALongMessageThatWaitsIsChangedWhole(t *testing.T) {
+	t.Parallel()
+	model := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text("It never ends.").Stall(1))))
+	t.Cleanup(model.Close)
+	b := loggedIn(t, daemon(t, t.TempDir(), func(c *config.Config) {
+		c.LLM.Offline, c.LLM.Discover, c.Bus.Drain = false, false, time.Millisecond
+		c.LLM.Providers = config.NewProviders(config.Provider{
+			Name: "slow", Kind: "openai", BaseURL: model.URL + "/v1", Models: []string{"m"},
+		})
+	}))
+	const chat = "/chats/main:console:local:waits"
+	if status, text := b.post(chat+"/send", url.Values{"text": {"go"}, "id": {"first"}}); status != http.StatusOK {
+		t.Fatalf("the first message is answered with %d, %.2000s", status, text)
+	}
+	b.eventually(chat, ">running<")                                       // so the next one waits
+	long := "\n" + strings.Repeat(`<b>"lang"</b> ü世🙂 `, 8000) + "the end" // some 200 KB
+	if status, text := b.post(chat+"/send", url.Values{"text": {long}, "id": {"second"}}); status != http.StatusOK {
+		t.Fatalf("the second message is answered with %d, %.2000s", status, text)
+	}
+	if _, text := b.get(chat); len(text) > 60_000 || !strings.Contains(text, "?edit=second") {
+		t.Errorf("the page has %d bytes, or no link to change the message", len(text))
+	}
+	_, text := b.get(chat + "?edit=second")
+	field := longField(t, text)
+	if field != long {
+		t.Errorf("the field has %d bytes of %d", len(field), len(long))
+	}
+	sent := url.Values{"text": {field + " changed"}, "id": {"third"}, "edit": {"second"}}
+	if status, text := b.post(chat+"/send", sent); status != http.StatusOK {
+		t.Fatalf("the change is answered with %d, %.2000s", status, text)
+	}
+	if _, text := b.get(chat); strings.Contains(text, "?edit=second") || !strings.Contains(text, "?edit=third") {
+		t.Error("the changed message does not wait in the place of the first")
+	}
+	_, text = b.get(chat + "?edit=third")
+	if field := longField(t, text); field != long+" changed" {
+		t.Errorf("then the message that waits has %d bytes, want %d", len(field), len(long)+8)
 	}
 }
