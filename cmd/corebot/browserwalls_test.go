@@ -29,6 +29,7 @@ func TestTheWallsOfTheConsoleHoldInABrowser(t *testing.T) {
 		{"pages of other sites", refuseOthers},
 		{"links on pages of other sites", followLinks},
 		{"files that are scripts", keepFiles},
+		{"a page that comes in halves", showWhole},
 		{"a browser that is logged out", leaveNothing},
 	})
 }
