@@ -242,6 +242,8 @@ func cutInACharacter(b *browsing, p *tab) {
 	far.run(chromedp.Navigate(strings.Replace(link, b.base, base, 1)))
 	far.until(`location.pathname === "/" && document.querySelector("h1").innerText === "Now"`)
 	far.open(p.eval("location.pathname").(string))
+	far.say("first words") // which come again if the page does not say what it has
+	far.until(`[...document.querySelectorAll("#log .from-user")].some((e) => e.innerText.includes("first words"))`)
 	c.left.Store(2)
 	far.say("WIDE please")
 	far.until(fmt.Sprintf(`document.getElementById("log").innerText.includes(%q)`, wideAnswer))
@@ -251,6 +253,7 @@ func cutInACharacter(b *browsing, p *tab) {
 	}
 	far.once(wideAnswer)
 	far.once("WIDE please")
+	far.once("first words")
 	if far.eval(`document.body.innerText.includes("\ufffd")`) == true {
 		p.t.Errorf("half a character is shown: %s", far.text())
 	}
