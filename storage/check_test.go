@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,5 +94,40 @@ func TestPlantedProblemsAreFound(t *testing.T) {
 		if err != nil || !strings.Contains(strings.Join(problems, "\n"), want) {
 			t.Errorf("%s: found %q, %v", plant, problems, err)
 		}
+	}
+}
+
+// FTS5 takes a list of parts without its bytes for that of an empty index, and searches find nothing.
+func TestASearchIndexThatHasLostTheListOfItsPartsIsFoundAndMadeAnew(t *testing.T) {
+	for name, block := range map[string]string{
+		"one zero byte": "x'00'", "no byte": "x''", "zeros": "zeroblob(40)", "no parts": "x'00000000FF000001000000'",
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := openTest(t, t.TempDir())
+			ctx := t.Context()
+			usedTest(t, db, "a", "m")
+			index, err := NewSearchIndex(db, SearchIndexOptions{})
+			must(t, errors.Join(err, index.CatchUp(ctx)))
+			want := func(when string, damaged bool) {
+				t.Helper()
+				problems, err := db.Problems(ctx)
+				if err != nil || strings.Contains(strings.Join(problems, "\n"), "corebot db reindex") != damaged ||
+					!damaged && len(problems) > 0 {
+					t.Errorf("%s: found %q, %v", when, problems, err)
+				}
+			}
+			want("at first", false)
+			sideQuery(t, db.path, `UPDATE history_terms_data SET block = `+block+` WHERE id = 10`)
+			want("damaged", true)
+			_, err = index.Renew(ctx)
+			must(t, err)
+			want("emptied", false)
+			must(t, index.CatchUp(ctx))
+			want("made anew", false)
+			parts := sideQuery(t, db.path, `SELECT COUNT(*) FROM history_terms_data WHERE id > 10`)
+			if parts[0] == "0" {
+				t.Error("nothing was indexed")
+			}
+		})
 	}
 }

@@ -256,19 +256,29 @@ func (f *Facts) RecallFor(ctx context.Context, k corebot.Key, who corebot.Princi
 		if err != nil || len(scores) == 0 {
 			return err
 		}
-		ids := bestOf(scores, limit)
-		if len(scores) > limit && who.ID != "" {
-			own, err := scoresIn(c, owners, ofSender(storedSender(k, who)), words)
-			if err != nil {
-				return err
-			}
-			ids = joined(limit, bestOf(own, limit/2), ids)
+		ids, err := withOwnHalf(c, k, owners, who, words, bestOf(scores, limit), limit)
+		if err == nil {
+			found, err = factsIn(c, ids)
 		}
-		found, err = factsIn(c, ids)
 		return err
 	})
 	sorted.By(found, func(a, b corebot.Fact) int { return cmp.Compare(b.ID, a.ID) })
 	return found, err
+}
+
+// withOwnHalf keeps half of limit places for facts of a principal that have some of the words. ids are the facts that
+// were found whoever said them; if they are fewer than limit, nobody was displaced.
+func withOwnHalf(c *prepared, k corebot.Key, owners []int64, who corebot.Principal, words []string, ids []int64,
+	limit int,
+) ([]int64, error) {
+	if len(ids) < limit || who.ID == "" {
+		return ids, nil
+	}
+	own, err := scoresIn(c, owners, ofSender(storedSender(k, who)), words)
+	if err != nil {
+		return nil, err
+	}
+	return joined(limit, bestOf(own, limit/2), ids), nil
 }
 
 // joined is the different numbers of two lists, the first list first, at most limit.

@@ -165,3 +165,39 @@ func TestADeletionLooksForTurnsAgainInTheCommitThatBeginsIt(t *testing.T) {
 		t.Errorf("the session was %s and is %s", session[0], now[0])
 	}
 }
+
+// The tool memory.recall asks by words, or by words and meaning. In both ways half of the places are the asker's own.
+func TestARecallHasRoomForWhatTheAskerSaidInEachWay(t *testing.T) {
+	db, k := openTest(t, t.TempDir()), testKey("a")
+	person := func(id string) corebot.Principal { return corebot.Principal{Channel: "test", ID: id} }
+	var all []corebot.Fact
+	for i := range 120 {
+		who := "mallory"
+		if i < 2 {
+			who = "ann"
+		}
+		all = append(all, corebot.Fact{
+			Key: k, Scope: corebot.FactsOfChat, Subject: "the wombat", Relation: "is in", Object: fmt.Sprint("Oslo", i),
+			Sender: person(who), MessageID: "m", At: time.Now(),
+		})
+	}
+	usedTest(t, db, "a", "m")
+	must(t, NewFacts(db).Learn(t.Context(), all...))
+	byMeaning := NewVectors(db, VectorOptions{Embedder: marks{}, Model: "m"})
+	must(t, byMeaning.CatchUp(t.Context()))
+	for way, v := range map[string]*Vectors{"words": NewVectors(db, VectorOptions{}), "meaning": byMeaning} {
+		for who, want := range map[string]int{"ann": 2, "mallory": 0, "": 0} {
+			found, m, err := v.Recall(t.Context(), k, person(who), "where is the wombat", 12)
+			must(t, err)
+			own := 0
+			for _, f := range found {
+				if f.Sender == person("ann") {
+					own++
+				}
+			}
+			if own != want || len(found) != 12 || m.Meaning != (way == "meaning") {
+				t.Errorf("by %s, for %q, are %d facts, %d of them ann's", way, who, len(found), own)
+			}
+		}
+	}
+}

@@ -359,8 +359,9 @@ type behindNumber struct {
 
 func (b behindNumber) Scan(dest ...any) error { return b.scanner.Scan(append([]any{b.id}, dest...)...) }
 
-// Recall finds facts that a chat sees by their words and by their meaning, the best first: see [Facts.Recall].
-func (v *Vectors) Recall(ctx context.Context, k corebot.Key, text string,
+// Recall finds facts that a chat sees by their words and by their meaning, the best first, for a principal: see
+// [Facts.RecallFor].
+func (v *Vectors) Recall(ctx context.Context, k corebot.Key, who corebot.Principal, text string,
 	limit int,
 ) (found []corebot.Fact, m corebot.Match, err error) {
 	var asked question
@@ -370,7 +371,7 @@ func (v *Vectors) Recall(ctx context.Context, k corebot.Key, text string,
 		}
 	}
 	if asked.vector == nil {
-		found, err = NewFacts(v.db).Recall(ctx, k, text, limit)
+		found, err = NewFacts(v.db).RecallFor(ctx, k, who, text, limit)
 		return found, m, err
 	}
 	m.Meaning = true
@@ -390,8 +391,11 @@ func (v *Vectors) Recall(ctx context.Context, k corebot.Key, text string,
 		return nil, m, err
 	}
 	ids := fuse(limit, byWords, byMeaning)
-	err = v.db.reader.view(ctx, func(c *prepared) error {
-		found, err = factsIn(c, ids)
+	err = v.db.reader.view(ctx, func(c *prepared) (err error) {
+		ids, err = withOwnHalf(c, k, owners, who, factWords(text, maxRecallWords), ids, limit)
+		if err == nil {
+			found, err = factsIn(c, ids)
+		}
 		return err
 	})
 	found = slices.DeleteFunc(found, func(f corebot.Fact) bool { return f.SupersededBy != 0 || !f.SeenIn(k) })

@@ -390,7 +390,7 @@ func TestWithoutTheEndpointTheWordsDecide(t *testing.T) {
 	if len(found) != 1 || m.Meaning || m.Without == "" || !m.Whole {
 		t.Errorf("found is %q, %+v", found, m)
 	}
-	facts, m, err := v.Recall(t.Context(), testKey("c"), "hound", 5)
+	facts, m, err := v.Recall(t.Context(), testKey("c"), corebot.Principal{}, "hound", 5)
 	if err != nil || len(facts) != 1 || m.Without == "" {
 		t.Errorf("recalled are %v, %+v: %v", facts, m, err)
 	}

@@ -77,7 +77,7 @@ func TestNoSearchCrossesChatsPrincipalsOrAgents(t *testing.T) {
 						}
 					}
 				}
-				recalled, _, err := v.Recall(t.Context(), k, query, 50)
+				recalled, _, err := v.Recall(t.Context(), k, corebot.Principal{}, query, 50)
 				must(t, err)
 				for _, f := range recalled {
 					if !f.SeenIn(k) {
@@ -90,7 +90,7 @@ func TestNoSearchCrossesChatsPrincipalsOrAgents(t *testing.T) {
 		if err != nil || len(found) != 1 || !m.Meaning {
 			t.Errorf("%s finds %d by meaning, %+v: %v", k, len(found), m, err)
 		}
-		recalled, _, err := v.Recall(t.Context(), k, "puppy", 50)
+		recalled, _, err := v.Recall(t.Context(), k, corebot.Principal{}, "puppy", 50)
 		must(t, err)
 		seen := slices.DeleteFunc(slices.Clone(all), func(o corebot.Key) bool {
 			return o != k && o.InChannel() != k.InChannel() && o.Agent != k.Agent

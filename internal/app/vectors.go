@@ -80,10 +80,10 @@ type recollection struct {
 }
 
 // Recall implements [builtin.Facts].
-func (r recollection) Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, corebot.Match,
-	error,
-) {
-	return r.vectors.Recall(ctx, k, text, limit)
+func (r recollection) Recall(ctx context.Context, k corebot.Key, who corebot.Principal, text string,
+	limit int,
+) ([]corebot.Fact, corebot.Match, error) {
+	return r.vectors.Recall(ctx, k, who, text, limit)
 }
 
 // checkEmbeddings sends the service of llm.embeddings a text.

@@ -118,15 +118,15 @@ func TestNoTextIsEmbeddedWhileTheBudgetIsUsedUp(t *testing.T) {
 	if pause, err := a.embeddingPause(t.Context()); err != nil || pause != 0 {
 		t.Errorf("at first it pauses %v: %v", pause, err)
 	}
-	k := corebot.Key{Agent: corebot.DefaultAgent, Channel: "cli", Chat: "main"}
-	if _, how, err := a.upkeep.vectors.Recall(t.Context(), k, "what", 1); err != nil || how.Without == "" {
+	k, nobody := corebot.Key{Agent: corebot.DefaultAgent, Channel: "cli", Chat: "main"}, corebot.Principal{}
+	if _, how, err := a.upkeep.vectors.Recall(t.Context(), k, nobody, "what", 1); err != nil || how.Without == "" {
 		t.Errorf("before there is a model: %+v: %v", how, err)
 	}
 	if err := a.upkeep.vectors.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // questions, of five tokens each
-		if _, how, err := a.upkeep.vectors.Recall(t.Context(), k, "what", 1); err != nil || !how.Meaning {
+		if _, how, err := a.upkeep.vectors.Recall(t.Context(), k, nobody, "what", 1); err != nil || !how.Meaning {
 			t.Fatalf("got %+v: %v", how, err)
 		}
 	}

@@ -30,7 +30,8 @@ var (
 // Facts are what a chat knows as facts: see storage.
 type Facts interface {
 	// Recall finds facts by their words and, where there are vectors, by their meaning.
-	Recall(ctx context.Context, k corebot.Key, text string, limit int) ([]corebot.Fact, corebot.Match, error)
+	Recall(ctx context.Context, k corebot.Key, who corebot.Principal, text string,
+		limit int) ([]corebot.Fact, corebot.Match, error)
 	Page(ctx context.Context, k corebot.Key, all bool, limit int) ([]corebot.Fact, error)
 }
 
@@ -69,7 +70,7 @@ func MemoryFacts(facts Facts) []tools.Tool {
 				if _, err := parseQuery(a.Query); err != nil {
 					return "", false, tools.Own(err)
 				}
-				found, how, err := facts.Recall(ctx, c.Key, a.Query, factsShown)
+				found, how, err := facts.Recall(ctx, c.Key, c.Principal, a.Query, factsShown)
 				text, outside, err := factLines(c, found, err)
 				return without(how) + text, outside, err
 			}, tools.Touches(func(tools.Call, memoryRecallArgs) policy.Target { return inChat() })),

@@ -46,24 +46,24 @@ func (a *assembly) take(e event) error {
 	case "message_start":
 		a.received = true
 		a.model = e.Message.Model
-		a.takeUsage(e.Message.Usage)
+		a.countUsage(e.Message.Usage)
 	case "content_block_start":
 		a.received = true
 		return a.begin(e.Index, e.Block)
 	case "content_block_delta":
 		a.received = true
-		return a.goOn(e.Index, e.Delta)
+		return a.appendPiece(e.Index, e.Delta)
 	case "message_delta":
 		a.stopped = cmp.Or(e.Delta.StopReason, a.stopped)
-		a.takeUsage(e.Usage)
+		a.countUsage(e.Usage)
 		a.usage.OutputTokens = max(a.usage.OutputTokens, e.Usage.Output) // it is the sum so far
 	}
 	return nil
 }
 
-// takeUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a
+// countUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a
 // stream may repeat the figures of its beginning, or leave them out.
-func (a *assembly) takeUsage(u usage) {
+func (a *assembly) countUsage(u usage) {
 	a.usage.CacheReadTokens = max(a.usage.CacheReadTokens, u.CacheRead)
 	a.usage.CacheWriteTokens = max(a.usage.CacheWriteTokens, u.CacheWrite)
 	if u.Input > 0 {
@@ -87,8 +87,8 @@ func (a *assembly) begin(index int64, b begun) error {
 	return a.extend(d, b.Text+b.Thinking+b.Data)
 }
 
-// goOn adds to the newest block with the index.
-func (a *assembly) goOn(index int64, piece delta) error {
+// appendPiece adds to the newest block with the index.
+func (a *assembly) appendPiece(index int64, piece delta) error {
 	for i := len(a.blocks) - 1; i >= 0; i-- {
 		if d := a.blocks[i]; d.index == index {
 			d.signature += piece.Signature

@@ -36,7 +36,7 @@ func passagesOf(given []llm.Message) []passage {
 	var all []passage
 	for _, m := range given {
 		if m.Role == llm.System {
-			all = appendLines(all, withoutRitual(m.Text), "system prompt")
+			all = appendLines(all, withoutFirstConversation(m.Text), "system prompt")
 		}
 	}
 	for _, m := range slices.Backward(given) {
@@ -55,9 +55,10 @@ func passagesOf(given []llm.Message) []passage {
 	return all
 }
 
-// withoutRitual leaves out the instructions for the first conversation. This model can follow none of them, and a
+// withoutFirstConversation leaves out the instructions for the first conversation. This model can follow none of them,
+// and a
 // quotation of them would answer no question. They wait for a model that can.
-func withoutRitual(system string) string {
+func withoutFirstConversation(system string) string {
 	before, _, _ := strings.Cut("\n"+system, "\n# "+llm.FirstConversation+"\n")
 	return before
 }
