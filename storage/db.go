@@ -118,7 +118,15 @@ type DB struct {
 //   - The file is damaged, not Corebot's, of a newer Corebot, or of another home.
 //   - Its write-ahead log is damaged: see [CheckLog].
 //   - The file is missing or empty although the home had a database.
-func Open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
+func Open(ctx context.Context, dir string, o Options) (*DB, error) {
+	db, err := open(ctx, dir, o)
+	if makesRoom(dir, err, o.Log) {
+		return open(ctx, dir, o)
+	}
+	return db, err
+}
+
+func open(ctx context.Context, dir string, o Options) (_ *DB, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}

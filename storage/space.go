@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/corebot/corebot"
 )
@@ -321,6 +322,40 @@ func (b ballast) release() error {
 		return fmt.Errorf("release the ballast: %w", err)
 	}
 	return nil
+}
+
+// makesRoom deletes the ballast if the database could not be opened for want of room, and says whether to try again.
+// The files that SQLite makes beside the database need a few blocks.
+func makesRoom(dir string, err error, log zerolog.Logger) bool {
+	b := ballast{filepath.Join(dir, ballastName)}
+	if !ofSQLite(err) || !errors.Is(err, corebot.ErrDiskFull) || !b.held(b.size()) {
+		return false
+	}
+	err = b.release()
+	log.Error().AnErr("ballast", err).Msg("the disk is full: the ballast is given up, so that Corebot can start")
+	return err == nil
+}
+
+// shortOfRoom recognises the errors of a full disk. One of them is an input/output error: the file beside the database
+// cannot have its length.
+func shortOfRoom(code int, err error) error {
+	switch code {
+	case sqlite3.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", corebot.ErrDiskFull, err)
+	case sqlite3.SQLITE_IOERR_SHMSIZE:
+	default:
+		return err
+	}
+	return corebot.WithHint(fmt.Errorf("%w: %w", corebot.ErrDiskFull, err), "make room on the disk of the database")
+}
+
+// size is how long the file is; 0: it is not there.
+func (b ballast) size() int64 {
+	var s unix.Stat_t
+	if unix.Stat(b.path, &s) != nil {
+		return 0
+	}
+	return s.Size
 }
 
 // settleCharges has the charges of a folder add up to what it holds: who pays what it holds more, and is the first to

@@ -261,6 +261,34 @@ func fill(t *testing.T, path string) {
 	must(t, f.Close())
 }
 
+func TestADatabaseOpensOnAFullDiskByItsBallast(t *testing.T) {
+	dir := smallDisk(t, "16m")
+	data := filepath.Join(dir, "data")
+	db, err := Open(t.Context(), data, Options{})
+	must(t, err)
+	must(t, db.Close())
+	fill(t, filepath.Join(dir, "other"))
+	for what, open := range map[string]func() error{
+		"to be written": func() error { _, err := Open(t.Context(), data, Options{}); return err },
+		"to be read":    func() error { _, err := OpenReader(t.Context(), data); return err },
+	} {
+		if err := open(); !errors.Is(err, corebot.ErrDiskFull) || !strings.Contains(corebot.HintOf(err), "make room") {
+			t.Errorf("%s: %v, hint %q", what, err, corebot.HintOf(err))
+		}
+	}
+	must(t, os.Remove(filepath.Join(dir, "other")))
+	b := ballast{filepath.Join(data, ballastName)}
+	must(t, b.make(mib))
+	fill(t, filepath.Join(dir, "other"))
+	told := new(bytes.Buffer)
+	db, err = Open(t.Context(), data, Options{Log: zerolog.New(told)})
+	must(t, err)
+	must(t, db.Close())
+	if b.size() != 0 || !strings.Contains(told.String(), "the ballast is given up") {
+		t.Errorf("the ballast has %d bytes, the log %q", b.size(), told)
+	}
+}
+
 func TestABallastThatCannotBeMadeIsToldOnce(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	var g gauge
