@@ -98,3 +98,67 @@ func TestWhatATurnReadsThatOthersMayHaveWrittenSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// listed are the tasks of a chat.
+type listed []corebot.Task
+
+func (l listed) Page(context.Context, corebot.TaskFilter, string, int) ([]corebot.Task, string, error) {
+	return l, "", nil
+}
+
+func (l listed) Task(context.Context, int64) (corebot.Task, error) { return l[0], nil }
+
+func TestTasksThatUntaintedTurnsMadeTaintTheirMakerNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		with   func(*corebot.Task)
+		others []corebot.Principal
+		want   bool
+	}{
+		"one's own":                 {},
+		"of a tainted turn":         {with: func(t *corebot.Task) { t.Taint = "a page" }, want: true},
+		"of another":                {with: func(t *corebot.Task) { t.Creator.ID = "bob" }, want: true},
+		"of several people":         {with: func(t *corebot.Task) { t.Others = []corebot.Principal{{ID: "bob"}} }, want: true},
+		"of an event file":          {with: func(t *corebot.Task) { t.Origin = "a.json:1" }, want: true},
+		"with words of others":      {with: func(t *corebot.Task) { t.Data = "pay mallory" }, want: true},
+		"paused for an error":       {with: func(t *corebot.Task) { t.Reason = "pay mallory" }, want: true},
+		"damaged":                   {with: func(t *corebot.Task) { t.Damaged = corebot.ErrInvalid }, want: true},
+		"in a turn of several":      {others: []corebot.Principal{{ID: "bob"}}, want: true},
+		"beside another's, in turn": {with: func(t *corebot.Task) { t.ID = 2; t.Creator.ID = "bob" }, want: true},
+	} {
+		own := corebot.Task{ID: 1, Key: here, From: here, Creator: ann, Prompt: "water the plants"}
+		all := listed{own}
+		if c.with != nil {
+			c.with(&all[0])
+		}
+		if all[0].ID == 2 {
+			all = append(all, own)
+		}
+		box := boxOf(t, builtin.TasksList(all))
+		r, err := box.Call(t.Context(), corebot.Caller{Key: here, Principal: ann, Others: c.others},
+			corebot.ToolCall{Tool: "tasks.list", Args: []byte(`{}`)}, step{})
+		if err != nil || r.Outcome != corebot.OutcomeSuccess || r.Outside != c.want {
+			t.Errorf("%s: outside %v, want %v: %+v, %v", name, r.Outside, c.want, r, err)
+		}
+	}
+	for name, who := range map[string]corebot.Principal{"somebody": ann, "a sender without an id": {}} {
+		for _, tasks := range []listed{nil, {{Key: here, From: here, Creator: corebot.Principal{}}}} {
+			r, err := boxOf(t, builtin.TasksList(tasks)).Call(t.Context(), corebot.Caller{Key: here, Principal: who},
+				corebot.ToolCall{Tool: "tasks.list", Args: []byte(`{}`)}, step{})
+			if err != nil || r.Outside != (len(tasks) > 0) {
+				t.Errorf("%s, %d tasks: %+v, %v", name, len(tasks), r, err)
+			}
+		}
+	}
+}
+
+// boxOf runs one tool for an admin.
+func boxOf(t *testing.T, tool tools.Tool) *tools.Box {
+	t.Helper()
+	registry, err := tools.NewRegistry(tool)
+	must(t, err)
+	rules, err := policy.New(policy.Options{})
+	must(t, err)
+	box, err := tools.NewBox(registry, rules, roleOf(corebot.RoleAdmin), tools.Options{})
+	must(t, err)
+	return box
+}

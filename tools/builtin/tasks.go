@@ -99,20 +99,29 @@ const tasksShown = 50
 
 type tasksListArgs struct{}
 
-// TasksList lists the tasks of the chat.
+// TasksList lists the tasks of the chat. Tasks that untainted turns of the call's principal alone have made are not from
+// outside for him.
 func TasksList(all Tasks) tools.Tool {
-	return tools.New("tasks.list", tasksListDoc, tools.ReadOnly|tools.Outside,
-		func(ctx context.Context, c tools.Call, _ tasksListArgs) (string, error) {
+	return tools.NewSourced("tasks.list", tasksListDoc, tools.ReadOnly,
+		func(ctx context.Context, c tools.Call, _ tasksListArgs) (text string, outside bool, err error) {
 			found, _, err := all.Page(ctx, corebot.TaskFilter{Key: c.Key}, "", tasksShown)
 			if err != nil {
-				return "", tools.Own(fmt.Errorf("list the tasks: %w", err))
+				return "", false, tools.Own(fmt.Errorf("list the tasks: %w", err))
 			}
 			var b strings.Builder
 			for _, t := range found {
+				outside = outside || !ownTask(c, t)
 				b.WriteString(scheduler.Line(t, t.ReadableBy(c.Principal, c.Overheard)) + "\n")
 			}
-			return cmp.Or(strings.TrimSuffix(b.String(), "\n"), "[this chat has no tasks]"), nil
+			return cmp.Or(strings.TrimSuffix(b.String(), "\n"), "[this chat has no tasks]"), outside, nil
 		}, tools.Touches(func(c tools.Call, _ tasksListArgs) policy.Target { return policy.Target{Chat: c.Key} }))
+}
+
+// ownTask says whether nobody but the call's principal can have had a hand in the texts of a task: an untainted turn of
+// his alone has made it. A program can have written an event file. The reason of a pause can be an error of anybody.
+func ownTask(c tools.Call, t corebot.Task) bool {
+	return c.Principal.ID != "" && len(c.Others) == 0 && t.Creator == c.Principal && t.Taint == "" &&
+		len(t.Others) == 0 && t.Origin == "" && t.Data == "" && t.Reason == "" && t.Damaged == nil
 }
 
 type tasksUpdateArgs struct {
