@@ -114,10 +114,12 @@ func TestTasksThatUntaintedTurnsMadeTaintTheirMakerNot(t *testing.T) {
 		others []corebot.Principal
 		want   bool
 	}{
-		"one's own":                 {},
-		"of a tainted turn":         {with: func(t *corebot.Task) { t.Taint = "a page" }, want: true},
-		"of another":                {with: func(t *corebot.Task) { t.Creator.ID = "bob" }, want: true},
-		"of several people":         {with: func(t *corebot.Task) { t.Others = []corebot.Principal{{ID: "bob"}} }, want: true},
+		"one's own":         {},
+		"of a tainted turn": {with: func(t *corebot.Task) { t.Taint = "a page" }, want: true},
+		"of another":        {with: func(t *corebot.Task) { t.Creator.ID = "bob" }, want: true},
+		"of several people": {
+			with: func(t *corebot.Task) { t.Others = []corebot.Principal{{ID: "bob"}} }, want: true,
+		},
 		"of an event file":          {with: func(t *corebot.Task) { t.Origin = "a.json:1" }, want: true},
 		"with words of others":      {with: func(t *corebot.Task) { t.Data = "pay mallory" }, want: true},
 		"paused for an error":       {with: func(t *corebot.Task) { t.Reason = "pay mallory" }, want: true},

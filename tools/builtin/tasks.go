@@ -99,8 +99,8 @@ const tasksShown = 50
 
 type tasksListArgs struct{}
 
-// TasksList lists the tasks of the chat. Tasks that untainted turns of the call's principal alone have made are not from
-// outside for him.
+// TasksList lists the tasks of the chat. Tasks that untainted turns of the call's principal alone have made are not
+// from outside for him.
 func TasksList(all Tasks) tools.Tool {
 	return tools.NewSourced("tasks.list", tasksListDoc, tools.ReadOnly,
 		func(ctx context.Context, c tools.Call, _ tasksListArgs) (text string, outside bool, err error) {
