@@ -91,6 +91,12 @@ func TestOfForgottenLinesNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
 			own = page
 		}
 	}
+	// The lines below get vectors after the search below has ended. A search by vectors would show them to the model,
+	// and what the model was shown stays in the journal.
+	s.await("a vector of the first line", func() bool {
+		least, _ := e.counts([]string{"likes the quokka"})
+		return least > 0
+	})
 	line := "the wombat digs"
 	adds(t, own, "\n"+line+"\nthe numbat runs\n")
 	adds(t, shared, "\nthe bilby sleeps\n")
