@@ -54,6 +54,41 @@ func TestGoLinesHaveAtMost120Columns(t *testing.T) {
 	}
 }
 
+// Code and tables in a page keep their lines, and a word that is longer than a line has one to itself.
+func TestPagesHaveAtMost120Columns(t *testing.T) {
+	pages := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, more...)
+	}
+	if len(pages) < 100 {
+		t.Fatalf("only %d pages were found", len(pages))
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, code := 0, false
+		for line := range strings.Lines(string(text)) {
+			number++
+			words := strings.Fields(line)
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			if code || len(words) < 3 || words[0] == "|" || strings.HasPrefix(line, "    ") { // a mark and one word
+				continue
+			}
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > maxColumns {
+				t.Errorf("%s:%d has %d columns, the limit is %d", page, number, n, maxColumns)
+			}
+		}
+	}
+}
+
 func TestFilesOfProgramsHaveAtMost500Lines(t *testing.T) {
 	for _, file := range goFiles(t) {
 		text, err := os.ReadFile(file)

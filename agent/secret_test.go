@@ -23,7 +23,7 @@ func streams(err error, pieces ...string) apptest.Reply {
 	}
 }
 
-// Whoever watches an answer being made reads no secret of it, also if the secret comes in two pieces.
+// An answer that is being made shows no secret, also if the secret comes in two pieces.
 func TestASecretInPiecesIsNotShownLive(t *testing.T) {
 	hide, err := redact.New([]string{"hunter2hunter2"})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestASecretInPiecesIsNotShownLive(t *testing.T) {
 	}
 }
 
-// What is held back of an attempt that failed is no part of the next one.
+// A failed attempt leaves nothing that it held back to the next one.
 func TestWhatIsHeldBackOfAFailedAttemptIsNeverShown(t *testing.T) {
 	var hub live.Hub
 	b := newBench(t, apptest.Options{Agent: agent.Options{Live: &hub}}, func(ctx context.Context, r llm.Request,

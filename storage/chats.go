@@ -180,7 +180,7 @@ func chatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 	return chat, err
 }
 
-// What a deletion of a conversation would reach. No index of all lives goes by lanes.
+// contentsOf counts what a deletion of a conversation would reach. No index of all lives goes by lanes.
 var contentsOf = &query{`SELECT (SELECT COUNT(*) FROM message_life m WHERE m.lane_id IN (SELECT id FROM lanes
 		WHERE direction IN (1, 2, 3) AND agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4 AND thread = ?5)),
 	(SELECT COUNT(*) FROM history WHERE chat_id = c.id), (SELECT COUNT(*) FROM facts WHERE chat_id = c.id),

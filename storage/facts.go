@@ -267,7 +267,7 @@ func (f *Facts) RecallFor(ctx context.Context, k corebot.Key, who corebot.Princi
 }
 
 // withOwnHalf keeps half of limit places for facts of a principal that have some of the words. ids are the facts that
-// were found whoever said them; if they are fewer than limit, nobody was displaced.
+// were found, whoever said them. If there are fewer than limit, they displaced nobody.
 func withOwnHalf(c *prepared, k corebot.Key, owners []int64, who corebot.Principal, words []string, ids []int64,
 	limit int,
 ) ([]int64, error) {

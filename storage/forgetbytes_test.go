@@ -72,7 +72,7 @@ func TestOfForgottenFactsAVacuumLeavesNoByte(t *testing.T) {
 }
 
 // A turn runs, and shows its answer in a draft while it grows. The deletion is refused until the turn has ended, and
-// changes nothing until then. What the turn wrote at its end goes with the rest.
+// changes nothing until then. The end of the turn goes with the rest.
 func TestBesideATurnThatShowsADraftNothingIsDeletedAndAfterItsEndAll(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)

@@ -113,7 +113,7 @@ func TestTheFirstLineInAChannelNamesTheAsker(t *testing.T) {
 	}
 }
 
-// What people say to one another meanwhile is much more than what they say to Corebot.
+// People say much more to one another meanwhile than to Corebot.
 func TestAnAskerIsNamedHoweverMuchIsSaidMeanwhile(t *testing.T) {
 	s := platform(t)
 	r := run(t, s, settings(s))

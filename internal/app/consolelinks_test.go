@@ -33,7 +33,7 @@ func (b browser) answered(r *http.Request) (int, string) {
 }
 
 // A link on a page of another site leads to a page that asks again by itself, since the browser keeps the cookie back
-// from other sites. That page tells nothing, whoever asks, and leads to no other host.
+// from other sites. The page tells nobody anything, and leads to no other host.
 func TestALinkOnAnotherSiteLeadsToThePageOrToTheLogin(t *testing.T) {
 	t.Parallel()
 	a := daemon(t, t.TempDir())

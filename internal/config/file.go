@@ -126,8 +126,8 @@ func decode(path string, data []byte, into map[string]any) (err error) {
 // settingsLevels is how deep a settings file in JSON can be.
 const settingsLevels = 100
 
-// checkWhole refuses what a decoder reads past without a word: a further document of YAML, and all but the last of the
-// values that one name has in JSON.
+// checkWhole refuses what a decoder skips without a word: a further document of YAML, or a second value of one name in
+// JSON.
 func checkWhole(path string, data []byte) error {
 	switch filepath.Ext(path) {
 	case ".json":

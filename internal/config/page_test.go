@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 var update = flag.Bool("update", false, "write docs/configuration.md")
@@ -77,7 +79,8 @@ func page() string {
 	var b strings.Builder
 	b.WriteString(pageTop)
 	for _, s := range sections() {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | default | |\n|---|---|---|\n", s.name, s.doc)
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | default | |\n|---|---|---|\n", s.name,
+			ansi.Wordwrap(s.doc, 120, ""))
 		for _, l := range s.leaves {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, standardText(l), meaning(l))
 			for _, item := range l.entries() {

@@ -70,9 +70,9 @@ func (p Pages) Refuse(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-// Link says whether a browser shows the answer to a request as a page of its own, in a tab, because somebody followed a
-// link: it is in no frame, and no page can read it. The page with the link can be of another site. So who serves such a
-// request must change nothing by it. What a browser loads in advance is no link that was followed.
+// Link says whether somebody followed a link, and his browser shows the answer in a tab of its own. No frame has the
+// answer, and no page can read it. The page with the link can be of another site. So who serves such a request must
+// change nothing by it. A load in advance is no link that was followed.
 func Link(r *http.Request) bool {
 	h := r.Header
 	return r.Method == http.MethodGet && len(h["Origin"]) == 0 && h.Get("Sec-Fetch-Mode") == "navigate" &&

@@ -59,8 +59,8 @@ func newShapes(pattern string) *shapes {
 // matched stands in a list of instructions for the end of a match.
 const matched = -1
 
-// closure adds the instructions that are reached from one without a character. What depends on the characters around a
-// place is left for the next character.
+// closure adds the instructions that are reached from one without a character. The next character decides
+// what depends on the characters around a place.
 func (s *shapes) closure(to []int, seen map[int]bool, at int) []int {
 	if seen[at] {
 		return to

@@ -84,7 +84,7 @@ func checkStream(t *testing.T, r *Redactor, text string, pieces []string) {
 	}
 }
 
-// What a stream shows at any time is the beginning of what the redaction of the whole text shows.
+// A stream shows at any time the beginning of what the redaction of the whole text shows.
 func TestAStreamShowsWhatTheWholeTextShowsHoweverItIsCut(t *testing.T) {
 	t.Parallel()
 	r, err := New(exacts)
