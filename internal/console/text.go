@@ -131,8 +131,8 @@ func number(n any) string {
 	return text
 }
 
-// money is an amount that fits into a tile or a column. An amount of one unit or more has two digits behind the point. A
-// smaller one has the first three that count.
+// money is an amount that fits into a tile or a column. An amount of one unit or more has two digits behind the point.
+// A smaller one has the first three that count.
 func money(m corebot.Money) string {
 	switch digits, unit := 0, corebot.Money(1); {
 	case m >= 1_000_000:
