@@ -216,7 +216,7 @@ func writeCommands(b *strings.Builder, p *Policy) {
 func writeAccess(t *testing.T, b *strings.Builder) {
 	t.Helper()
 	b.WriteString("\n## Who may talk at all\n\nBefore anything is stored, by `channels.NAME.access` and by what " +
-		"`corebot chats set --access` says of the chat. A list is of senders and chats.\n\n" +
+		"`corebot chats set --access` says of the chat. A list\nis of senders and chats.\n\n" +
 		"| access | chat | | rule | what the channel answers |\n|---|---|---|---|---|\n")
 	list, err := corebot.ParseAllowlist("webhook", []string{"webhook::listed"})
 	if err != nil {
@@ -254,9 +254,8 @@ func writeAccess(t *testing.T, b *strings.Builder) {
 func writeBootstrap(t *testing.T, b *strings.Builder) {
 	t.Helper()
 	b.WriteString("\n## The first admin, and the last\n\n`chat.register` with the role admin and the key of " +
-		"`admin.bootstrap_key` makes the first admin. The owner of the home needs no key. `corebot admin grant` on " +
-		"the machine needs none either, and is never " +
-		"locked out.\n\n" +
+		"`admin.bootstrap_key` makes the first admin. The owner of the home\nneeds no key. `corebot admin grant` " +
+		"on the machine needs none either, and is never locked out.\n\n" +
 		"| state | | rule | what the model is told |\n|---|---|---|---|\n")
 	key, now := "0123456789abcdef", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	on, err := NewBootstrap(key, 5, 15*time.Minute)
@@ -285,6 +284,6 @@ func writeBootstrap(t *testing.T, b *strings.Builder) {
 			false: "no",
 		}[d.Allow], d.Rule, strings.ReplaceAll(d.Reason, "2026-01-02T03:19:05Z", "TIME"))
 	}
-	b.WriteString("\nThe commit that changes a role checks two more rules. The last admin everywhere who can speak " +
-		"stays admin (`last-admin`). An admin in some chats changes no admin everywhere (`outranked`).\n")
+	b.WriteString("\nThe commit that changes a role checks two more rules. The last admin everywhere who can speak stays admin\n" +
+		"(`last-admin`). An admin in some chats changes no admin everywhere (`outranked`).\n")
 }

@@ -2,7 +2,9 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -19,6 +21,8 @@ func Kind() channels.Kind {
 // Channel is the console as a channel. Answers in its chats go into the mailbox, and the pages read them there.
 type Channel struct {
 	replies *channels.Replies
+	opened  chan struct{} // closed when Run begins for the first time
+	open    sync.Once
 
 	mu   sync.Mutex
 	door channels.Door // nil before Run
@@ -34,7 +38,10 @@ var (
 
 // NewChannel makes the channel on a mailbox.
 func NewChannel(box channels.Mailbox) *Channel {
-	return &Channel{replies: channels.NewReplies(box), done: make(chan struct{}), logins: make(chan struct{})}
+	return &Channel{
+		replies: channels.NewReplies(box), opened: make(chan struct{}), done: make(chan struct{}),
+		logins: make(chan struct{}),
+	}
 }
 
 // Run implements [channels.Channel]. It blocks until ctx ends.
@@ -43,9 +50,31 @@ func (c *Channel) Run(ctx context.Context, door channels.Door) error {
 	c.door, c.done = door, make(chan struct{})
 	done := c.done
 	c.mu.Unlock()
+	c.open.Do(func() { close(c.opened) })
 	<-ctx.Done()
 	close(done)
 	return nil
+}
+
+// startTime is how long a message waits for a console that has not begun to run: its pages are there a moment sooner.
+const startTime = 5 * time.Second
+
+// errStarting is [corebot.ErrClosed] in the words of a page.
+var errStarting = corebot.WithHint(fmt.Errorf("the console is not ready: %w", corebot.ErrClosed), "send it again")
+
+// entrance is the door, which is waited for before the console runs for the first time.
+func (c *Channel) entrance(ctx context.Context) (channels.Door, error) {
+	late := time.NewTimer(startTime)
+	defer late.Stop()
+	select {
+	case <-c.opened:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	if door, _ := c.running(); door != nil {
+		return door, nil
+	}
+	return nil, errStarting
 }
 
 // running is the door, and what ends with it. Without a door the console takes nothing in.

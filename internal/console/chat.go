@@ -396,13 +396,13 @@ func (c *Console) file(v *visit) error {
 
 // accept gives a message to the front door, as the owner at this moment.
 func (c *Console) accept(v *visit, k corebot.Key, in channels.Incoming) error {
-	door, _ := c.opts.Channel.running()
-	if door == nil {
-		return corebot.ErrClosed
+	door, err := c.opts.Channel.entrance(v.ctx())
+	if err != nil {
+		return err
 	}
 	in.Agent, in.Chat, in.Thread = k.Agent, k.Chat, k.Thread
 	in.SenderID, in.SenderName, in.Interactive = c.opts.Owner.ID, "owner", true
-	_, err := door.Accept(v.ctx(), in)
+	_, err = door.Accept(v.ctx(), in)
 	if err == nil {
 		c.opts.Channel.Posted(k) // every page of the chat shows it
 	}
