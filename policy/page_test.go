@@ -284,6 +284,7 @@ func writeBootstrap(t *testing.T, b *strings.Builder) {
 			false: "no",
 		}[d.Allow], d.Rule, strings.ReplaceAll(d.Reason, "2026-01-02T03:19:05Z", "TIME"))
 	}
-	b.WriteString("\nThe commit that changes a role checks two more rules. The last admin everywhere who can speak stays admin\n" +
+	b.WriteString("\nThe commit that changes a role checks two more rules. The last admin everywhere who can " +
+		"speak stays admin\n" +
 		"(`last-admin`). An admin in some chats changes no admin everywhere (`outranked`).\n")
 }

@@ -93,14 +93,12 @@ func TestOfForgottenLinesNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
 	}
 	// The lines below get vectors after the search below has ended. A search by vectors would show them to the model,
 	// and what the model was shown stays in the journal.
-	s.await("a vector of the first line", func() bool {
-		least, _ := e.counts([]string{"likes the quokka"})
-		return least > 0
-	})
+	e.hold("the ")
 	line := "the wombat digs"
 	adds(t, own, "\n"+line+"\nthe numbat runs\n")
 	adds(t, shared, "\nthe bilby sleeps\n")
 	s.tells("burrow", "quokka", 1, `/tool memory.search {"query":"burrow"}`)
+	e.hold("")
 	s.await("vectors of the lines", func() bool {
 		least, _ := e.counts([]string{line, "the bilby sleeps"})
 		return least > 0
