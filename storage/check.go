@@ -10,18 +10,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"math/bits"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/corebot/corebot"
-	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/storage/engine"
 )
 
@@ -325,167 +321,4 @@ func isAtRest(path string, err error) bool {
 // openAtRest opens a file that nobody changes.
 func openAtRest(path string) (*engine.Conn, error) {
 	return engine.Open(fileURI(path, url.Values{"mode": {"ro"}, "immutable": {"1"}}), readPragmas)
-}
-
-// listedChat are the columns of a chat in a list, of chats as c.
-const listedChat = `agent, channel, account, chat, thread, id, display_name, registered, session,
-	queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
-	CASE think_session WHEN session THEN think ELSE '' END, access, created_at,
-	MAX(created_at, COALESCE((SELECT l.claimed_at FROM lanes l WHERE l.direction = 1 AND l.agent = c.agent
-	AND l.channel = c.channel AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread), 0),
-	COALESCE((SELECT h.at FROM history h WHERE h.chat_id = c.id
-	ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1), 0)) AS used`
-
-const newestEntries = ` ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`
-
-var (
-	chatsBehind = &query{`SELECT ` + listedChat + ` FROM chats c WHERE id > ? AND ? IN ('', channel)
-		ORDER BY id LIMIT ? + 0`}
-	// The time of use is in no index: a page looks up the time of every chat of the channel.
-	chatsRecent = &query{`SELECT ` + listedChat + ` FROM chats c WHERE ? IN ('', channel) AND (used, id) < (?, ?)
-		ORDER BY used DESC, id DESC LIMIT ? + 0`}
-	saidBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
-		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + newestEntries}
-	allBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
-		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) ` + newestEntries}
-	// By the numbers of the rows: an entry can have an earlier place than one that was written before it.
-	entriesSince = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.id > ? AND h.id <= ? AND +h.chat_id = ?
-		ORDER BY h.id LIMIT ? + 0`}
-	newestEntry   = &query{`SELECT COALESCE(MAX(id), 0) FROM history`}
-	newestNotices = &query{`SELECT ` + mailColumns + ` FROM chats c JOIN mailbox m ON m.chat_id = c.id
-		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ?
-		AND m.kind = '` + string(corebot.KindNotice) + `' ORDER BY m.cursor DESC LIMIT ? + 0`}
-	answers = &query{`SELECT ` + mailColumns + `
-		FROM chats c JOIN mailbox m ON m.chat_id = c.id AND m.cursor > ?
-		WHERE c.agent = ? AND c.channel = ? AND c.account = ? AND c.chat = ? AND c.thread = ? AND m.in_reply_to = ?
-		ORDER BY m.cursor LIMIT ? + 0`}
-)
-
-// Page gives the chats behind a cursor, in the order in which they were first seen, at most limit of them, and the
-// cursor behind them. An empty channel means all.
-func (c *Chats) Page(ctx context.Context, channel, after string,
-	limit int,
-) (out []corebot.Chat, next string, err error) {
-	var place int64
-	if err := behind(after, "chats", &place); err != nil {
-		return nil, "", err
-	}
-	out, err = c.page(ctx, chatsBehind, place, channel, limit)
-	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("chats", c.ID) }), err
-}
-
-// Recent gives the chats behind a cursor as Page does, the chat that was used last first. A chat that is used while
-// somebody walks through the pages comes at most once: it moves to the front, and a new walk finds it there.
-func (c *Chats) Recent(ctx context.Context, channel, after string,
-	limit int,
-) (out []corebot.Chat, next string, err error) {
-	used, id := int64(math.MaxInt64), int64(math.MaxInt64)
-	if err := behind(after, "recent chats", &used, &id); err != nil {
-		return nil, "", err
-	}
-	out, err = c.page(ctx, chatsRecent, channel, used, id, limit)
-	return out, nextPage(out, limit, func(c corebot.Chat) string {
-		return cursor("recent chats", c.UsedAt.UnixMilli(), c.ID)
-	}), err
-}
-
-func (c *Chats) page(ctx context.Context, q *query, args ...any) (out []corebot.Chat, err error) {
-	err = c.db.reader.each(ctx, q, func(s scanner) error {
-		var chat corebot.Chat
-		k := &chat.Key
-		columns := append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)
-		err := s.Scan(append(columns, moment{&chat.UsedAt})...)
-		out = append(out, chat)
-		return err
-	}, args...)
-	return out, err
-}
-
-// Before lists what people and the agent said in a chat before a place, in all its sessions, newest first, at most
-// limit entries. An empty place means the end. A place that no [corebot.Said] had is [corebot.ErrInvalid].
-func (h *History) Before(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error) {
-	return h.before(ctx, saidBefore, k, before, limit)
-}
-
-// AllBefore is [History.Before] with the calls of tools and their results.
-func (h *History) AllBefore(ctx context.Context, k corebot.Key, before string, limit int) ([]corebot.Said, error) {
-	return h.before(ctx, allBefore, k, before, limit)
-}
-
-func (h *History) before(ctx context.Context, q *query, k corebot.Key, before string,
-	limit int,
-) (out []corebot.Said, err error) {
-	p, err := parsePlace(before)
-	if err != nil {
-		return nil, err
-	}
-	chat, known, err := h.chat(ctx, k)
-	if err != nil || !known {
-		return nil, err
-	}
-	err = h.db.reader.each(ctx, q, saidInto(&out, k), chat, p.session, p.seq, p.ordinal, limit)
-	return out, err
-}
-
-// Since gives the entries of a chat that were written behind a number, in the order of writing, at most limit. It gives
-// the number to go on from, if there were fewer. A lower number than the one that was asked for says that entries were
-// deleted since.
-func (h *History) Since(ctx context.Context, k corebot.Key, number int64, limit int,
-) (out []corebot.Said, newest int64, err error) {
-	if _, err := h.db.reader.one(ctx, newestEntry, []any{&newest}); err != nil || newest <= number {
-		return nil, newest, err
-	}
-	chat, known, err := h.chat(ctx, k)
-	if err == nil && known {
-		err = h.db.reader.each(ctx, entriesSince, saidInto(&out, k), number, newest, chat, limit)
-	}
-	return out, newest, err
-}
-
-func (h *History) chat(ctx context.Context, k corebot.Key) (id int64, known bool, err error) {
-	known, err = h.db.reader.one(ctx, chatNumber, []any{&id}, k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
-	return id, known, err
-}
-
-func saidInto(out *[]corebot.Said, k corebot.Key) func(scanner) error {
-	rows := newEntryScan(k)
-	return func(s scanner) error {
-		e, ordinal, err := rows.row(s)
-		*out = append(*out, corebot.Said{HistoryEntry: e, Place: fmt.Sprintf("%d.%d.%d", e.Session, e.Seq, ordinal)})
-		return err
-	}
-}
-
-func parsePlace(text string) (place, error) {
-	if text == "" {
-		return place{session: math.MaxInt64}, nil
-	}
-	parts := strings.Split(text, ".")
-	var n [3]int64
-	if len(parts) != len(n) {
-		return place{}, fmt.Errorf("%w: %q is no place in a history", corebot.ErrInvalid,
-			runes.Head(text, 100))
-	}
-	for i, part := range parts {
-		v, err := strconv.ParseUint(part, 10, 63)
-		if err != nil {
-			return place{}, fmt.Errorf("%w: %q is no place in a history", corebot.ErrInvalid,
-				runes.Head(text, 100))
-		}
-		n[i] = int64(v)
-	}
-	return place{n[0], n[1], n[2]}, nil
-}
-
-// Notices lists what Corebot itself has told a conversation, newest first, at most limit.
-func (m *Mailbox) Notices(ctx context.Context, k corebot.Key, limit int) ([]corebot.Posted, error) {
-	return m.posted(ctx, newestNotices, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, limit)
-}
-
-// Answers lists the messages behind a cursor that answer one message of their conversation, oldest first, at most
-// limit.
-func (m *Mailbox) Answers(ctx context.Context, k corebot.Key, id string, cursor int64,
-	limit int,
-) ([]corebot.Posted, error) {
-	return m.posted(ctx, answers, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, id, limit)
 }

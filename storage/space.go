@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -356,55 +355,4 @@ func (b ballast) size() int64 {
 		return 0
 	}
 	return s.Size
-}
-
-// settleCharges has the charges of a folder add up to what it holds: who pays what it holds more, and is the first to
-// pay less.
-func settleCharges(all []charge, who corebot.Principal, holds corebot.FileSum) []charge {
-	var sum corebot.FileSum
-	for _, c := range all {
-		sum = corebot.FileSum{Bytes: sum.Bytes + c.Bytes, Entries: sum.Entries + c.Entries}
-	}
-	more := holds.Minus(sum)
-	if more == (corebot.FileSum{}) {
-		return all
-	}
-	at := slices.IndexFunc(all, func(c charge) bool { return c.who == who })
-	if at < 0 {
-		at, all = len(all), append(all, charge{who: who})
-	}
-	for _, amount := range []struct {
-		more int64
-		of   func(*charge) *int64
-	}{
-		{more.Bytes, func(c *charge) *int64 { return &c.Bytes }},
-		{more.Entries, func(c *charge) *int64 { return &c.Entries }},
-	} {
-		settleAmount(all, at, amount.more, amount.of)
-	}
-	return all
-}
-
-// settleAmount adds to the charge at a place, or takes away: from that one first, if it is somebody's, and then from
-// the largest.
-func settleAmount(all []charge, at int, more int64, of func(*charge) *int64) {
-	if more > 0 || all[at].who != (corebot.Principal{}) {
-		n := max(more, -*of(&all[at]))
-		*of(&all[at]) += n
-		more -= n
-	}
-	for more < 0 {
-		most := of(&all[0])
-		for i := range all {
-			if n := of(&all[i]); *n > *most {
-				most = n
-			}
-		}
-		less := min(-more, *most)
-		if less == 0 { // then a row says less than nothing
-			return
-		}
-		*most -= less
-		more += less
-	}
 }
