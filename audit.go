@@ -23,6 +23,11 @@ const (
 	OutcomeUnknown     AuditOutcome = "unknown" // begun before a crash; nobody knows whether the call took effect
 )
 
+// AuditOutcomes are all outcomes.
+func AuditOutcomes() []AuditOutcome {
+	return []AuditOutcome{OutcomeSuccess, OutcomeDenied, OutcomeError, OutcomeInvalidArgs, OutcomeUnknown}
+}
+
 // AuditEvent is one row of the audit trail. Args are redacted before they get here.
 type AuditEvent struct {
 	ID int64

@@ -39,6 +39,9 @@ const (
 	TaskDone   TaskState = "done" // it has no due time any more
 )
 
+// TaskStates are all states of a task.
+func TaskStates() []TaskState { return []TaskState{TaskActive, TaskPaused, TaskDone} }
+
 // Schedule says when a task is due: its kind, the kind's text, and the zone of the wall clock in which to read it.
 type Schedule struct {
 	Kind     TaskKind

@@ -60,7 +60,7 @@ func agentStatus(s *operate.Service, ctx context.Context, by byAgent) (now agent
 
 type (
 	sumQuery struct {
-		By   string `query:"by" doc:"day, chat or model; left out: day"`
+		By   string `query:"by" set:"sums" doc:"day, chat or model; left out: day"`
 		From string `query:"from" doc:"the first day, such as 2026-12-24"`
 		To   string `query:"to" doc:"the last day"`
 	}

@@ -172,11 +172,22 @@ func (r route) describe() (operation, error) {
 			o.RequestBody = &content{Required: true, Content: map[string]mediaType{"application/json": {s}}}
 			continue
 		}
+		f.narrow(s)
 		o.Parameters = append(o.Parameters, parameter{
 			Name: f.name, In: f.from, Required: f.from == "path", Description: f.Tag.Get("doc"), Schema: s,
 		})
 	}
 	return o, nil
+}
+
+// narrow says in the schema of a parameter which values it takes.
+func (f field) narrow(s *jsonschema.Schema) {
+	if least, ok := f.least(); ok {
+		s.Minimum = new(float64(least))
+	}
+	for _, value := range sets()[f.Tag.Get(setTag)] {
+		s.Enum = append(s.Enum, value)
+	}
 }
 
 // scopes are those that open the route, in words.

@@ -115,6 +115,40 @@ func fieldsOf(t reflect.Type) (all []field) {
 	return all
 }
 
+// setTag is the tag of a text that must be one of some values; the tag names them. leastTag is the tag of a number.
+const (
+	setTag   = "set"
+	leastTag = "least"
+)
+
+// sets are the values of parameters that take no others. Operations refuse what is not among them.
+func sets() map[string][]string {
+	outcomes, states := []string{}, []string{}
+	for _, o := range corebot.AuditOutcomes() {
+		outcomes = append(outcomes, string(o))
+	}
+	for _, s := range corebot.TaskStates() {
+		states = append(states, string(s))
+	}
+	return map[string][]string{
+		"outcomes": outcomes, "states": states, "views": {"simple", "full"}, "sums": {"day", "chat", "model"},
+	}
+}
+
+// least is the smallest value of a number. ok is false where there is none.
+func (f field) least() (n int64, ok bool) {
+	n, err := strconv.ParseInt(f.Tag.Get(leastTag), 10, 64)
+	return n, err == nil
+}
+
+// check refuses a number that is too small.
+func (f field) check(value reflect.Value) error {
+	if least, ok := f.least(); ok && value.Int() < least {
+		return fmt.Errorf("%w: %s is %d: want a whole number from %d", corebot.ErrInvalid, f.name, value.Int(), least)
+	}
+	return nil
+}
+
 // bind reads the values of a request into its type. A parameter that the route does not have is refused: a typo must
 // not widen a filter.
 func (c *call) bind(in reflect.Value) error {
@@ -135,6 +169,9 @@ func (c *call) bind(in reflect.Value) error {
 			}
 			if len(values) == 1 {
 				if err := parse(into, f.name, values[0]); err != nil {
+					return err
+				}
+				if err := f.check(into); err != nil {
 					return err
 				}
 			}

@@ -81,7 +81,7 @@ func routes() []route {
 // part is which rows of a list a caller wants.
 type part struct {
 	After string `query:"after" doc:"the next of the previous page"`
-	Limit int    `query:"limit" doc:"at most so many rows; some lists give fewer"`
+	Limit int    `query:"limit" least:"1" doc:"at most so many rows; some lists give fewer"`
 }
 
 func (p part) of() operate.Part { return operate.Part{After: p.After, Limit: p.Limit} }
@@ -271,7 +271,7 @@ func revokeRule(s *operate.Service, ctx context.Context, by byID) (operate.Done,
 
 type taskQuery struct {
 	Agent string            `query:"agent"`
-	State corebot.TaskState `query:"state"`
+	State corebot.TaskState `query:"state" set:"states"`
 	part
 }
 
@@ -376,7 +376,7 @@ type auditQuery struct {
 	Chat    string               `query:"chatId" doc:"the id of a chat, of any account and thread"`
 	Sender  string               `query:"senderId"`
 	Tool    string               `query:"tool" doc:"a tool, or a change such as facts.forget"`
-	Outcome corebot.AuditOutcome `query:"outcome"`
+	Outcome corebot.AuditOutcome `query:"outcome" set:"outcomes"`
 	part
 }
 

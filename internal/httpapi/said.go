@@ -17,7 +17,7 @@ type sessionQuery struct {
 	byAgent
 	SessionKey string `query:"sessionKey" doc:"the chat of the API; left out: main"`
 	SessionID  string `query:"sessionId" doc:"the key of any chat of the agent, in the place of sessionKey"`
-	View       string `query:"view" doc:"simple (what people and the agent said) or full; left out: simple"`
+	View       string `query:"view" set:"views" doc:"simple (what people and the agent said) or full; left out: simple"`
 	part
 }
 

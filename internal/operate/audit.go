@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,6 +139,10 @@ func named(f corebot.AuditFilter) corebot.AuditFilter {
 
 // ListAudit lists events, newest first.
 func (s *Service) ListAudit(ctx context.Context, q AuditQuery) (Page[AuditEvent], error) {
+	if o := q.Filter.Outcome; o != "" && !slices.Contains(corebot.AuditOutcomes(), o) {
+		return Page[AuditEvent]{}, fmt.Errorf("%w: outcome %q: want success, denied, error, invalid_args or unknown",
+			corebot.ErrInvalid, clip(string(o)))
+	}
 	q.Filter = named(q.Filter)
 	found, next, err := s.stores.Audit.Page(ctx, q.Filter, q.After, q.size())
 	return pageOf(found, next, newAuditEvent), err

@@ -126,8 +126,7 @@ type (
 
 // ListTasks lists tasks, the oldest first.
 func (s *Service) ListTasks(ctx context.Context, q TaskQuery) (Page[TaskRow], error) {
-	if states := []corebot.TaskState{corebot.TaskActive, corebot.TaskPaused, corebot.TaskDone}; q.State != "" &&
-		!slices.Contains(states, q.State) {
+	if q.State != "" && !slices.Contains(corebot.TaskStates(), q.State) {
 		return Page[TaskRow]{}, fmt.Errorf("%w: state %q: want active, paused or done", corebot.ErrInvalid, q.State)
 	}
 	f := corebot.TaskFilter{Key: q.Key, Agent: q.Agent, State: q.State}
