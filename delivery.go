@@ -2,6 +2,7 @@ package corebot
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -332,6 +333,13 @@ const (
 	ReasonDamaged  = "damaged"                // the stored message cannot be read
 )
 
+// DeadReasons are all reasons of dead letters.
+func DeadReasons() []string {
+	return []string{
+		ReasonAttempts, "permanent", ReasonTooLong, ReasonPoison, ReasonDamaged, ReasonUnstored, "ambiguous",
+	}
+}
+
 // ReasonNoAnswer is why a message is refused that was meant as an answer to a request for an approval. It is stored; it
 // never changes.
 const ReasonNoAnswer = "no answer to an approval"
@@ -392,6 +400,9 @@ func (f DeadLetterFilter) Validate() error {
 		case !utf8.ValidString(text):
 			return fmt.Errorf("%w: the filter's %q is not valid UTF-8", ErrInvalid, text)
 		}
+	}
+	if f.Reason != "" && !slices.Contains(DeadReasons(), f.Reason) {
+		return fmt.Errorf("%w: reason %.60q: want one of %q", ErrInvalid, f.Reason, DeadReasons())
 	}
 	return nil
 }

@@ -164,7 +164,8 @@ func (f *deadFilter) flags(cmd *cobra.Command) {
 	flags.StringVar(&f.chat, "chat", "", chatFlagHelp)
 	flags.StringVar(&f.Sender, "sender", "", "of this sender only")
 	flags.StringVar(&f.Reason, "reason", "",
-		"dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged or ambiguous")
+		"dead for this reason only: attempts, permanent, \"too long for the model\", poison, damaged, \"cannot be "+
+			"stored\" or ambiguous")
 	flags.StringVar(&f.Text, "text", "", "with this text in what was said, in any case of its letters")
 	flags.StringVar(&f.Error, "error", "", "with this text in the last error, in any case of its letters")
 	flags.StringVar(&f.Before, "before", "", "dead before this moment: 2006-01-02, or 2006-01-02T15:04:05Z")

@@ -59,7 +59,7 @@ func TestTheAPIRefusesAValueThatAParameterDoesNotTake(t *testing.T) {
 	if limits < 20 {
 		t.Errorf("%d limits were looked at", limits)
 	}
-	for _, name := range []string{"state", "outcome", "view", "by"} {
+	for _, name := range []string{"state", "outcome", "reason", "view", "by"} {
 		if !sets[name] {
 			t.Errorf("the parameter %s does not tell its values", name)
 		}

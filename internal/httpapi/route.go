@@ -131,7 +131,8 @@ func sets() map[string][]string {
 		states = append(states, string(s))
 	}
 	return map[string][]string{
-		"outcomes": outcomes, "states": states, "views": {"simple", "full"}, "sums": {"day", "chat", "model"},
+		"outcomes": outcomes, "states": states, "reasons": corebot.DeadReasons(), "views": {"simple", "full"},
+		"sums": {"day", "chat", "model"},
 	}
 }
 

@@ -183,7 +183,7 @@ type deadLetterQuery struct {
 	Channel string    `query:"channel"`
 	Chat    string    `query:"chatId" doc:"the id of a chat, of any account and thread"`
 	Sender  string    `query:"senderId"`
-	Reason  string    `query:"reason"`
+	Reason  string    `query:"reason" set:"reasons"`
 	Since   time.Time `query:"since" doc:"dead at this moment or later"`
 	Until   time.Time `query:"until" doc:"dead before this moment"`
 	Text    string    `query:"text" doc:"stands in what was said, in any case of its letters"`

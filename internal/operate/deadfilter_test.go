@@ -21,6 +21,7 @@ func TestWordsOfAFilterThatMeanNothingAreRefused(t *testing.T) {
 		"has passed":           {NewerThan: -time.Second},
 		"nothing was given up": {Before: "2026-01-01", After: "2026-01-01"},
 		"nothing was given":    {OlderThan: 2 * time.Hour, NewerThan: time.Hour},
+		`reason "nope": want`:  {Reason: "nope"},
 		"the limit is":         {Text: strings.Repeat("x", 1_001)},
 		"UTF-8":                {Error: "\xff"},
 	} {
