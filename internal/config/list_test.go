@@ -36,7 +36,7 @@ func TestAListThatIsNoneIsRefused(t *testing.T) {
 	clean(t)
 	for content, says := range map[string]string{
 		"allowed_domains: [1]":       "tools.web.allowed_domains is not a list of texts",
-		"allowed_domains: ['']":      "tools.web.allowed_domains is not a list of texts",
+		"allowed_domains: [a.b, '']": "tools.web.allowed_domains is not a list of texts: text 2 is empty",
 		"allowed_domains: {a: b}":    "tools.web.allowed_domains is not a list of texts",
 		"allowed_domains: '[x'":      "tools.web.allowed_domains is not a list of texts",
 		"allowed_ports: [http]":      "tools.web.allowed_ports is not a list of whole numbers",

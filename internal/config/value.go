@@ -214,13 +214,20 @@ func items(raw any) (list []any, ok bool) {
 func parseTextList(raw any) (any, *wanted) {
 	list, ok := items(raw)
 	var texts []string
-	for _, item := range list {
+	empty := 0
+	for i, item := range list {
 		text, is := item.(string)
-		ok = ok && is && text != ""
+		ok = ok && is
+		if is && text == "" && empty == 0 {
+			empty = i + 1
+		}
 		texts = append(texts, text)
 	}
 	if !ok {
 		return nil, &wanted{"a list of texts", `a list, such as ["one", "two"]; in a variable as one,two`}
+	}
+	if empty > 0 {
+		return nil, &wanted{fmt.Sprintf("a list of texts: text %d is empty", empty), "the list without it"}
 	}
 	return NewList(texts...), nil
 }
