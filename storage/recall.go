@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -169,7 +170,8 @@ var (
 	insertFork = &query{`INSERT INTO forks (chat_id, origin, life, entries, older) VALUES (?, ?, ?, ?, ?)`}
 	placeSaid  = &query{`SELECT COALESCE(MAX(seq), 0) FROM history WHERE chat_id = ? AND session = ? AND message_id = ?
 		AND rewound = 0`}
-	sizesOfSession = &query{`SELECT seq, COUNT(*), SUM(LENGTH(text) + LENGTH(parts) + LENGTH(metadata) + LENGTH(calls))
+	sizesOfSession = &query{`SELECT seq, COUNT(*), SUM(OCTET_LENGTH(text) + OCTET_LENGTH(parts)
+		+ OCTET_LENGTH(metadata) + OCTET_LENGTH(calls))
 		FROM history WHERE chat_id = ? AND session = ? AND seq > ? AND seq <= ? AND rewound = 0
 		GROUP BY seq ORDER BY seq DESC`}
 	copyHistory = &query{`INSERT INTO history (chat_id, session, seq, ordinal, speaker, sender, name, text, parts,
@@ -190,7 +192,8 @@ var (
 // task, no setting.
 //
 // The same command again gets the fork that it has made. A name that is taken, and more than [corebot.MaxForks] forks
-// of one chat, are [corebot.ErrInvalid]. An unknown chat or message is [corebot.ErrNotFound].
+// of one chat, are [corebot.ErrInvalid]. So is a last message that one copy does not take with its
+// answer. An unknown chat or message is [corebot.ErrNotFound].
 func (s *Sessions) Fork(ctx context.Context, f corebot.Fork) (done corebot.Forked, err error) {
 	if err := f.Validate(); err != nil {
 		return done, err
@@ -348,22 +351,37 @@ func extentTx(t *tx, from corebot.Chat, at string, done *corebot.Forked) (after,
 }
 
 // newestTx finds where the newest entries of a session begin that one copy can have; [math.MaxInt64]: there are none.
+// A turn is copied whole or not at all. If the newest one is too large, the error is [corebot.ErrInvalid].
 func newestTx(t *tx, from corebot.Chat, after, through int64, done *corebot.Forked) (first, entries int64, err error) {
 	first = math.MaxInt64
 	var bytes int64
+	var large error
 	err = t.each(sizesOfSession, func(row scanner) error {
 		var seq, n, size int64
 		if err := row.Scan(&seq, &n, &size); err != nil {
 			return err
 		}
 		if entries, bytes = entries+n, bytes+size; entries > forkEntries || bytes > forkBytes {
-			done.Older += n
+			if done.Older += n; first == math.MaxInt64 && large == nil {
+				large = tooLarge(n, size)
+			}
 			return nil
 		}
 		first = seq
 		return nil
 	}, from.ID, from.Session, after, through)
-	return first, entries, err
+	return first, entries, cmp.Or(err, large)
+}
+
+// tooLarge says that a message and its answer are more than one copy takes.
+func tooLarge(entries, bytes int64) error {
+	what := fmt.Sprintf("%d entries, and a copy takes at most %d", entries, forkEntries)
+	if bytes > forkBytes {
+		tenths := (bytes*10 + 1<<20 - 1) >> 20 // rounded up, so it is more than what a copy takes
+		what = fmt.Sprintf("%d.%d MiB, and a copy takes at most %d MiB", tenths/10, tenths%10, forkBytes>>20)
+	}
+	return corebot.WithHint(fmt.Errorf("%w: the last message and its answer have %s", corebot.ErrInvalid, what),
+		"end the copy with an earlier message, or take this one back with /rewind")
 }
 
 var (

@@ -18,9 +18,9 @@ func newChatsFork(s *shell) *cobra.Command {
 		Use:   "fork KEY NAME",
 		Short: "Begin a new chat with what was said in another one",
 		Long: `Begin a new chat of the same agent, channel and account with what was said in the conversation of
-another one: its summary, and at most 2,000 entries behind it. With --at the history ends with the
-answer to that message. The new chat has nothing else of the old one: no memory, file, task, role,
-setting or approval. Messages that wait and answers that are being made stay with the old one.`,
+another one: its summary, and at most 2,000 entries or 8 MiB behind it. With --at the history ends
+with the answer to that message. The new chat has nothing else of the old one: no memory, file, task,
+role, setting or approval. Messages that wait and answers that are being made stay with the old one.`,
 		Args: takes("KEY", "NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := s.chat(cmd, args[0])
