@@ -384,6 +384,8 @@ const MaxRewound = 1000
 type Rewound struct {
 	Exchanges int64 `json:"exchanges"` // messages with their answers
 	Entries   int64 `json:"entries"`   // of the history, tool calls included
+	// Facts are those that were said in these messages, and stay. Superseded ones do not count.
+	Facts int64 `json:"facts,omitempty"`
 }
 
 // Link says that a chat has resumed the conversation of another chat, or is about to. The values of State are stored;

@@ -241,7 +241,19 @@ func rewind(ctx context.Context, s Sessions, by corebot.AuditEvent, d corebot.De
 		what = fmt.Sprintf("The last %d messages and their answers are", done.Exchanges)
 	}
 	return what + " rewound: the model does not see them any more. They are kept. What tools did meanwhile is not " +
-		"undone: messages that were sent, memory, tasks. /undo undoes changes of files.", nil
+		"undone: messages that were sent, memory, tasks. /undo undoes changes of files." + factsStay(done.Facts), nil
+}
+
+// factsStay says that rewound messages have left facts; nothing if they have not.
+func factsStay(n int64) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return " 1 fact that was said there stays: /memory lists it, and /memory forget NUMBER forgets it."
+	}
+	return fmt.Sprintf(" %d facts that were said there stay: /memory lists them, and /memory forget NUMBER forgets "+
+		"one.", n)
 }
 
 // fork answers a /fork. Without a name the new chat is called after the old one and the number of the command.

@@ -1,6 +1,7 @@
 package router_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/storage"
 )
 
 // A member who is not alone in a session takes nothing out of it. He gets no words by a copy of his own, and no rights
@@ -83,6 +85,39 @@ func TestTheModelIsNotShownWhatWasRewound(t *testing.T) {
 		if !strings.Contains(shown, "Kafka") || strings.Contains(shown, "Camus") ||
 			!strings.Contains(shown, "my dog?") {
 			t.Errorf("the model was shown %q", shown)
+		}
+	})
+}
+
+// What was said in messages that are taken back stays as facts, and the chat is told how to forget them.
+func TestARewindSaysThatFactsStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("hm"))}).Start()
+		learn := func(ids ...string) {
+			t.Helper()
+			for i, id := range ids {
+				must(t, storage.NewFacts(k.DB).Learn(t.Context(), corebot.Fact{
+					Key: apptest.Key("a"), Scope: corebot.FactsOfChat, Subject: "ann", Relation: "likes",
+					Object: fmt.Sprint(id, i), Sender: apptest.Person("ann"), MessageID: id,
+				}))
+			}
+		}
+		for i, id := range []string{"1", "2", "3", "4"} {
+			k.SayAs("ann", "a", id, "hello "+id)
+			pass(time.Second)
+			learn([][]string{{"1"}, {"2", "2"}, {"3"}, nil}[i]...)
+		}
+		for i, want := range []string{
+			"", " 1 fact that was said there stays: /memory lists it, and /memory forget NUMBER forgets it.",
+			" 2 facts that were said there stay: /memory lists them, and /memory forget NUMBER forgets one.",
+		} {
+			id := fmt.Sprint("r", i)
+			k.SayAs("ann", "a", id, "/rewind")
+			pass(time.Second)
+			told := k.Told(id)
+			if len(told) != 1 || !strings.HasSuffix(told[0].Text(), "/undo undoes changes of files."+want) {
+				t.Errorf("rewind %d: %+v", i, told)
+			}
 		}
 	})
 }

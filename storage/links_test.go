@@ -284,3 +284,59 @@ func TestARefusedLinkChangesNothing(t *testing.T) {
 		t.Errorf("the third chat has the session %v", session)
 	}
 }
+
+// A turn that is too large for a copy is named, and what a copy can have without it is copied. The bound is one of
+// bytes: a text in another script has several for each letter.
+func TestACopySaysThatTheLastTurnIsTooLargeAndTakesOthers(t *testing.T) {
+	for name, c := range map[string]struct{ grow, want string }{
+		"a text": {
+			`UPDATE history SET text = text || printf('%.*c', 8 << 20, 'x') WHERE seq = 2 AND ordinal = 0`, "8.1 MiB",
+		},
+		"a text in another script": {
+			`UPDATE history SET text = replace(printf('%.*c', 3 << 20, 'x'), 'x', '猫') WHERE seq = 2 AND ordinal = 0`,
+			"9.1 MiB",
+		},
+		"many calls": {
+			`INSERT INTO history (chat_id, session, seq, ordinal, speaker, text, message_id, at)
+				WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+				SELECT id, 1, 2, i, 'tool', 'x', 'm1', 1 FROM chats, n WHERE chat = 'a'`, "2001 entries",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, from := openTest(t, t.TempDir()), testKey("a")
+			for i := range 2 {
+				exchangeTest(t, db, from, fmt.Sprint("m", i), "ann", false)
+			}
+			sideQuery(t, db.path, c.grow)
+			s := NewSessions(db)
+			_, err := s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("whole")})
+			if !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(err.Error(),
+				"the last message and its answer have "+c.want+", and a copy takes at most ") ||
+				corebot.HintOf(err) == "" {
+				t.Errorf("a fork: %v", err)
+			}
+			if _, err := NewLinks(db).Put(t.Context(), from, testKey("linked")); !errors.Is(err,
+				corebot.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("a link: %v", err)
+			}
+			if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM chats`); n[0] != "1" {
+				t.Errorf("there are %s chats", n[0])
+			}
+			done, err := s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("earlier"), At: "m0"})
+			if err != nil || done.Entries != 3 || done.Older != 0 {
+				t.Errorf("a fork before it: %+v %v", done, err)
+			}
+			exchangeTest(t, db, from, "m2", "ann", false)
+			done, err = s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("later")})
+			if err != nil || done.Entries != 3 || done.Older < 6 {
+				t.Errorf("a fork behind it: %+v %v", done, err)
+			}
+			// A summary of the rest is no copy of it either.
+			summaryTest(t, db, from, 1, "of m0")
+			_, err = s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("summary"), At: "m1"})
+			if !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("with a summary: %v", err)
+			}
+		})
+	}
+}

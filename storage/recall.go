@@ -393,6 +393,10 @@ var (
 	rewoundBy = &query{`SELECT COALESCE(SUM(n), 0), COALESCE(SUM(asked > 0 AND asked < n), 0) FROM (
 		SELECT COUNT(*) AS n, SUM(speaker = '` + string(corebot.SpeakerUser) + `') AS asked
 		FROM history WHERE chat_id = ? AND session = ? AND rewound = ? GROUP BY seq)`}
+	// Facts of what people say in entries from a place on: 0, or a command that has rewound them.
+	factsSaid = &query{`SELECT COUNT(*) FROM facts WHERE chat_id = ?1 AND superseded_by = 0
+		AND (message_id, sender) IN (SELECT message_id, sender FROM history WHERE chat_id = ?1 AND session = ?2
+		AND seq >= ?3 AND rewound = ?4 AND speaker = '` + string(corebot.SpeakerUser) + `')`}
 	rewindFrom = &query{`UPDATE history SET rewound = ? WHERE chat_id = ? AND session = ? AND seq >= ? AND rewound = 0`}
 	// A summary that has words of a rewound exchange goes. The entries that it covered are all kept.
 	dropSummaryFrom = &query{`DELETE FROM summaries WHERE chat_id = ? AND session = ? AND through >= ?`}
@@ -438,6 +442,9 @@ func (s *Sessions) rewindTx(t *tx, k corebot.Key, n int, life int64) (done coreb
 		}
 	} else if _, err := t.one(rewoundBy, []any{&done.Entries, &done.Exchanges}, chat.ID, chat.Session,
 		life); err != nil || done.Entries > 0 {
+		if err == nil {
+			_, err = t.one(factsSaid, []any{&done.Facts}, chat.ID, chat.Session, 0, life)
+		}
 		return done, err
 	}
 	cut := int64(0)
@@ -445,6 +452,9 @@ func (s *Sessions) rewindTx(t *tx, k corebot.Key, n int, life int64) (done coreb
 		done.Exchanges++
 		return row.Scan(&cut)
 	}, chat.ID, chat.Session, n); err != nil || cut == 0 {
+		return done, err
+	}
+	if _, err := t.one(factsSaid, []any{&done.Facts}, chat.ID, chat.Session, cut, 0); err != nil {
 		return done, err
 	}
 	if done.Entries, err = t.exec(rewindFrom, mark, chat.ID, chat.Session, cut); err != nil {

@@ -235,62 +235,6 @@ func TestForksOfOneChatAreBoundedAndSoIsWhatOneCopies(t *testing.T) {
 	}
 }
 
-// A turn that is too large for a copy is named, and what a copy can have without it is copied. The bound is one of
-// bytes: a text in another script has several for each letter.
-func TestACopySaysThatTheLastTurnIsTooLargeAndTakesOthers(t *testing.T) {
-	for name, c := range map[string]struct{ grow, want string }{
-		"a text": {
-			`UPDATE history SET text = text || printf('%.*c', 8 << 20, 'x') WHERE seq = 2 AND ordinal = 0`, "8.1 MiB",
-		},
-		"a text in another script": {
-			`UPDATE history SET text = replace(printf('%.*c', 3 << 20, 'x'), 'x', '猫') WHERE seq = 2 AND ordinal = 0`,
-			"9.1 MiB",
-		},
-		"many calls": {
-			`INSERT INTO history (chat_id, session, seq, ordinal, speaker, text, message_id, at)
-				WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
-				SELECT id, 1, 2, i, 'tool', 'x', 'm1', 1 FROM chats, n WHERE chat = 'a'`, "2001 entries",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db, from := openTest(t, t.TempDir()), testKey("a")
-			for i := range 2 {
-				exchangeTest(t, db, from, fmt.Sprint("m", i), "ann", false)
-			}
-			sideQuery(t, db.path, c.grow)
-			s := NewSessions(db)
-			_, err := s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("whole")})
-			if !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(err.Error(),
-				"the last message and its answer have "+c.want+", and a copy takes at most ") ||
-				corebot.HintOf(err) == "" {
-				t.Errorf("a fork: %v", err)
-			}
-			if _, err := NewLinks(db).Put(t.Context(), from, testKey("linked")); !errors.Is(err,
-				corebot.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("a link: %v", err)
-			}
-			if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM chats`); n[0] != "1" {
-				t.Errorf("there are %s chats", n[0])
-			}
-			done, err := s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("earlier"), At: "m0"})
-			if err != nil || done.Entries != 3 || done.Older != 0 {
-				t.Errorf("a fork before it: %+v %v", done, err)
-			}
-			exchangeTest(t, db, from, "m2", "ann", false)
-			done, err = s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("later")})
-			if err != nil || done.Entries != 3 || done.Older < 6 {
-				t.Errorf("a fork behind it: %+v %v", done, err)
-			}
-			// A summary of the rest is no copy of it either.
-			summaryTest(t, db, from, 1, "of m0")
-			_, err = s.Fork(t.Context(), corebot.Fork{From: from, To: testKey("summary"), At: "m1"})
-			if !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("with a summary: %v", err)
-			}
-		})
-	}
-}
-
 func TestWhatIsRewoundIsKeptAndNoLongerInPlay(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	k := testKey("a")
@@ -337,6 +281,43 @@ func TestWhatIsRewoundIsKeptAndNoLongerInPlay(t *testing.T) {
 		t.Error("the audit has nothing of it")
 	}
 	wantWhole(t, db)
+}
+
+// A rewind counts the facts that its messages have left: none of other messages, of other senders with the same id of
+// a message, of other chats, none that is superseded, and none that an earlier rewind has counted.
+func TestARewindCountsTheFactsThatItsMessagesHaveLeft(t *testing.T) {
+	db := openTest(t, t.TempDir())
+	k, other := testKey("a"), testKey("b")
+	for i := range 4 {
+		exchangeTest(t, db, k, fmt.Sprint("m", i), "ann", false)
+		exchangeTest(t, db, other, fmt.Sprint("m", i), "ann", false)
+	}
+	learn := func(k corebot.Key, id, sender, city string) {
+		t.Helper()
+		must(t, NewFacts(db).Learn(t.Context(), corebot.Fact{
+			Key: k, Scope: corebot.FactsOfChat, Subject: "who " + id, Relation: "lives in", Object: city, MessageID: id,
+			Sender: corebot.Principal{Channel: "test", ID: sender}, Replaces: true,
+		}))
+	}
+	for _, id := range []string{"m0", "m1", "m3"} {
+		learn(k, id, "ann", "Lima")
+	}
+	learn(k, "m3", "ann", "Rome") // takes the place of Lima
+	learn(k, "m3", "bob", "Oslo")
+	learn(other, "m3", "ann", "Bern")
+	learn(k, "", "ann", "Kyiv")
+	s := NewSessions(db)
+	for i, c := range []struct{ n, life, want int64 }{
+		{1, 0, 1}, {1, 0, 0}, {1, 7, 1}, {1, 7, 1}, {5, 8, 1}, {1, 9, 0},
+	} {
+		done, err := s.Rewind(t.Context(), k, int(c.n), c.life)
+		if err != nil || done.Facts != c.want {
+			t.Errorf("rewind %d: %+v %v", i, done, err)
+		}
+	}
+	if n := sideQuery(t, db.path, `SELECT COUNT(*) FROM facts`); n[0] != "7" {
+		t.Errorf("%s facts are kept", n[0])
+	}
 }
 
 func TestASummaryWithRewoundWordsGoesAndTheRestIsShownAgain(t *testing.T) {

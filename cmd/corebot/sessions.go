@@ -79,9 +79,12 @@ chat undoes changes of files.`,
 				if asJSON {
 					return printJSON(cmd, done)
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "rewound %s: %d exchanges with %d entries\n", key,
-					done.Exchanges, done.Entries)
-				return err
+				t := &teller{w: cmd.OutOrStdout()}
+				t.line("rewound %s: %d exchanges with %d entries", key, done.Exchanges, done.Entries)
+				if done.Facts > 0 {
+					t.line("%s of them stay: `corebot memory facts list|forget`", count(done.Facts, "fact"))
+				}
+				return t.err
 			})
 		},
 	}
