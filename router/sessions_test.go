@@ -89,7 +89,7 @@ func TestTheModelIsNotShownWhatWasRewound(t *testing.T) {
 	})
 }
 
-// What was said in messages that are taken back stays as facts, and the chat is told how to forget them.
+// Facts from messages that are taken back stay, and the chat is told how to forget them.
 func TestARewindSaysThatFactsStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := apptest.New(t, apptest.Options{Model: apptest.Always(apptest.Text("hm"))}).Start()

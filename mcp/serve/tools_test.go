@@ -104,8 +104,13 @@ func TestAWaitThatEndsLeavesACursorForTheReply(t *testing.T) {
 func TestAWaitThatEndsSaysHowFarTheMessageIsThen(t *testing.T) {
 	model := apptest.Script(apptest.After(time.Minute, apptest.Text("at last")))
 	within(t, rigOptions{quiet: true, kit: apptest.Options{Model: model}}, func(t *testing.T, r *rig) {
-		time.AfterFunc(5*time.Second, func() { r.Start() })
+		began := make(chan struct{})
+		time.AfterFunc(5*time.Second, func() {
+			r.Start()
+			close(began)
+		})
 		got := call[published](r, "message_publish", `{"content":"think","id":"q1","waitSeconds":10}`)
+		<-began
 		if got.State != "running" {
 			t.Errorf("the turn began in the middle of the wait, and the state is %q", got.State)
 		}
