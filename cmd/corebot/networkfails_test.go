@@ -53,7 +53,11 @@ func TestFailingAccountsSayWhatMendsThemAndHoldUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.checked(hints)
-	b.begin()
+	if err := b.start(); err != nil {
+		t.Fatal(err)
+	}
+	// Accounts that fail make a ready program a degraded one, sooner or later than the first look.
+	b.await("it is ready", func() bool { return strings.HasPrefix(b.ask("/ready"), "ready\n") })
 	b.platform.say(0, "are you there?")
 	b.await("the account that works answers", func() bool { return slices.Contains(b.platform.shown(0), "here I am") })
 	b.await("the others have failed", func() bool { return len(b.accounts("failed")) == len(hints) })
