@@ -131,6 +131,23 @@ func TestEverySeriesIsThereFromTheStart(t *testing.T) {
 }
 
 // A fact without a commit is not counted. A fact in a commit of unknown outcome is counted once if the commit happened.
+// A filter takes the reasons that have counters, and no others.
+func TestEveryReasonOfADeadLetterHasACounter(t *testing.T) {
+	counted := map[string]bool{}
+	for _, reasons := range deadReasons {
+		for _, reason := range reasons {
+			counted[reason] = true
+		}
+	}
+	known := map[string]bool{}
+	for _, reason := range corebot.DeadReasons() {
+		known[reason] = true
+	}
+	if !maps.Equal(counted, known) {
+		t.Errorf("the counters have the reasons %v, and filters take %v", counted, known)
+	}
+}
+
 func TestCountersSayWhatWasCommitted(t *testing.T) {
 	for name, fails := range map[string]func(sql string, after bool) bool{
 		"a statement that fails": func(sql string, after bool) bool {

@@ -13,9 +13,9 @@ import (
 // else. A server that calls its tool a writing tool, or says nothing, gets no such sentence.
 
 // declarable says whether a declaration that the tool only reads would let the call run, and whether the server calls
-// the tool one that does. The declaration would be made in vain where something else holds the call as well: a
-// setting that names the tool, an address to which the call can carry data, people who would read the answer, or a
-// description that nobody has approved.
+// the tool one that does. Something else can hold the call all the same: a setting that names
+// the tool, an address to which the call can carry data, or people who would read the answer. So can a description
+// that nobody has approved.
 func (j *job) declarable(rule string, tool Tool, args bound, w policy.Weight) bool {
 	if rule != policy.RuleApproveTainted || !tool.saysReads || tool.traits.Has(Unapproved) || args.changed ||
 		j.call.Overheard {

@@ -96,22 +96,28 @@ func tellLost(t *teller, lost operate.LostChat, dry bool) error {
 		t.line("  %s", k)
 	}
 	for _, part := range []struct {
-		n    int64
-		what string
+		n         int64
+		one, many string
 	}{
-		{lost.Messages, "message"},
-		{lost.History, "entry of the history"},
-		{lost.Facts, "fact"},
-		{lost.Mail, "reply that could be fetched"},
-		{lost.Tasks, "task"},
-		{lost.Rules, "lasting approval"},
-		{lost.Grants, "role in the chat"},
-		{lost.Versions, "kept change of a file"},
-		{lost.Files, "file"},
-		{lost.Arguments, "event of the audit trail that lost its arguments"},
+		{lost.Messages, "message", "messages"},
+		{lost.History, "entry of the history", "entries of the history"},
+		{lost.Facts, "fact", "facts"},
+		{lost.Mail, "reply that could be fetched", "replies that could be fetched"},
+		{lost.Tasks, "task", "tasks"},
+		{lost.Rules, "lasting approval", "lasting approvals"},
+		{lost.Grants, "role in the chat", "roles in the chat"},
+		{lost.Versions, "kept change of a file", "kept changes of files"},
+		{lost.Files, "file", "files"},
+		{
+			lost.Arguments, "event of the audit trail that lost its arguments",
+			"events of the audit trail that lost their arguments",
+		},
 	} {
-		if part.n > 0 {
-			t.line("  %6d  %s", part.n, part.what)
+		switch {
+		case part.n == 1:
+			t.line("  %6d  %s", part.n, part.one)
+		case part.n > 1:
+			t.line("  %6d  %s", part.n, part.many)
 		}
 	}
 	if dry {
