@@ -207,12 +207,15 @@ func TestAtATerminalAnInstallOfASkillAsksFirst(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(source, "SKILL.md"), []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for answer, want := range map[string]int{"n": 1, "y": 0} {
+	for _, said := range []struct {
+		answer string
+		code   int
+	}{{"n", 1}, {"y", 0}} { // in this order: a skill that is installed is not asked about again
 		sc := startScreen(t, c.command("", "skills", "install", source), 100, 30)
 		sc.await(0, "(y/n)")
-		sc.press(answer + "\r")
-		if code := sc.ends(); code != want {
-			t.Errorf("after %q it ended with %d", answer, code)
+		sc.press(said.answer + "\r")
+		if code := sc.ends(); code != said.code {
+			t.Errorf("after %q it ended with %d", said.answer, code)
 		}
 	}
 	if all := c.done("skills", "list"); !strings.Contains(all, "knots") {
