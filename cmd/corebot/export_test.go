@@ -305,7 +305,7 @@ func TestADeletionTakesFoldersWithWhateverProgramsHaveMadeThere(t *testing.T) {
 	}
 	want := contentsOf(t, theirs)
 	out, err := inside(t.Context(), home, "chats", "delete", gone.String())
-	if err != nil || !strings.Contains(out, "     5  file\n") {
+	if err != nil || !strings.Contains(out, "     5  files\n") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
