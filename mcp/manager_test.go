@@ -115,6 +115,14 @@ func TestOnlyWhatTheSettingsAndTheEntryAllowIsOffered(t *testing.T) {
 	}
 }
 
+// Each page of a list is a message of its own, so the bound of a message does not bound the list.
+func TestAListOfToolsIsBoundedOverAllItsPages(t *testing.T) {
+	r := newRig(t, everything(mcp.Options{}), servers{"one": entry("huge-pages", "connectTimeout", patience.String())})
+	r.await("one", func(s mcp.Status) bool {
+		return strings.Contains(s.LastError, "the list has more than 16777216 bytes")
+	})
+}
+
 func TestAServerThatDiesIsConnectedAgain(t *testing.T) {
 	trail := &trail{}
 	r := newRig(t, everything(mcp.Options{Trail: trail}), servers{"one": entry("dies")})

@@ -41,9 +41,12 @@ type server struct {
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the server has stopped
 
+	relists telling // of lists that it has given anew; only the goroutine of the connection has it
+
 	looking sync.Mutex   // guards what follows, and is taken before mu
 	defs    []definition // that the server gave last
 	more    bool         // it has more
+	told    telling      // of changes of its tools
 
 	mu      sync.Mutex
 	state   State
@@ -200,25 +203,11 @@ func (s *server) look(ctx context.Context) error {
 	was := s.catalog
 	s.catalog, s.listed = c, true
 	s.mu.Unlock()
-	for _, tool := range c.changed {
-		if !slices.Contains(was.changed, tool) {
-			s.sayChanged(tool)
-		}
-	}
+	s.sayChanged(slices.DeleteFunc(slices.Clone(c.changed), func(tool string) bool {
+		return slices.Contains(was.changed, tool)
+	}))
 	s.metrics.tools.WithLabelValues(s.spec.Name).Set(float64(len(c.tools)))
 	return nil
-}
-
-// sayChanged logs and audits that a tool is new since the first listing, or is described differently.
-func (s *server) sayChanged(tool string) {
-	s.metrics.changes.Inc()
-	s.opts.Log.Warn().Str("server", s.spec.Name).Str("tool", clip(tool, 128)).Bool("pinned",
-		s.pinned()).Msg("a tool of an MCP server is not what it was")
-	outcome := corebot.OutcomeSuccess
-	if s.pinned() {
-		outcome = corebot.OutcomeDenied
-	}
-	s.note("mcp.tool_changed", outcome, map[string]any{"tool": clip(tool, 128)})
 }
 
 // toolsChanged notes that the list of tools must be asked for again. It does not block.
@@ -269,9 +258,11 @@ func (s *server) relisted(ctx context.Context, session *session) {
 			s.spec.Name).Msg("an MCP server said that its tools have changed, and did not give them; the old ones stay")
 		return
 	}
-	s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out",
-		s.problem()).Msg("the tools of an MCP server have changed")
 	s.publish()
+	if s.relists.take(time.Now()) {
+		s.opts.Log.Info().Str("server", s.spec.Name).Int("tools", len(s.names())).Str("left_out",
+			s.problem()).Msg("the tools of an MCP server have changed")
+	}
 }
 
 // attach says which connection there is now; nil: none.

@@ -26,6 +26,7 @@ import (
 const (
 	discoverTime = 3 * time.Second // for a server to say whether it knows the newest version of the protocol
 	maxPages     = 100             // of a list of tools
+	maxListing   = 16 << 20        // bytes of all these pages
 )
 
 // dialing is what a connection is made with.
@@ -153,11 +154,14 @@ func (s *session) notified(n mcp.JSONRPCNotification, changed func()) {
 // list asks for all tools, as the server spells them, and stops once there are more than at most.
 func (s *session) list(ctx context.Context, most int) (defs []definition, more bool, err error) {
 	var r mcp.ListToolsRequest
-	seen := map[mcp.Cursor]bool{}
+	seen, size := map[mcp.Cursor]bool{}, 0
 	for range maxPages {
 		var a answer
 		if _, err := s.client.ListToolsByPage(withTap(ctx, &a), r); a.result == nil {
 			return nil, false, s.explain(fmt.Errorf("list the tools: %w", err))
+		}
+		if size += len(a.result); size > maxListing {
+			return nil, false, fmt.Errorf("list the tools: the list has more than %d bytes", maxListing)
 		}
 		var page struct {
 			Tools      []json.RawMessage `json:"tools"`

@@ -70,6 +70,16 @@ func WrittenArgs(args string) json.RawMessage {
 	return json.RawMessage(args)
 }
 
+// CutArgs are the arguments of the last call of an answer that its provider cut short. A call that was cut in front of
+// its arguments is no call without arguments: the tool must not run with what the model never wrote. So the arguments
+// are an object without an end, which every tool refuses, and the model sees why.
+func CutArgs(args string) json.RawMessage {
+	if len(bytes.TrimSpace([]byte(args))) == 0 {
+		return json.RawMessage("{")
+	}
+	return json.RawMessage(args)
+}
+
 // SchemaOf is the tool's schema; a tool without one takes no arguments.
 func SchemaOf(t Tool) json.RawMessage {
 	if len(t.Schema) == 0 {

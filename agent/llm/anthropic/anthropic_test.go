@@ -330,6 +330,20 @@ func TestAnswersThatWereCutOrRefusedSaySo(t *testing.T) {
 	}
 }
 
+// The API can reach the output limit behind the name of a call. The tool must not run without arguments then.
+func TestACallThatWasCutInFrontOfItsArgumentsIsNoCallWithoutArguments(t *testing.T) {
+	for reason, want := range map[string]string{
+		"length": `{`, "model_context_window_exceeded": `{`, "tool_calls": `{}`,
+	} {
+		m, _ := start(t, anthropic.Options{}, llmtest.ToolCalls(llmtest.Call{Name: "whole"},
+			llmtest.Call{Name: "last"}).Finish(reason))
+		a, _ := complete(t, m, hello())
+		if len(a.Calls) != 2 || string(a.Calls[0].Args) != `{}` || string(a.Calls[1].Args) != want {
+			t.Errorf("%s: %s", reason, a.Calls)
+		}
+	}
+}
+
 type blobs map[string][]byte
 
 func (b blobs) Blob(_ context.Context, hash string, max int64) ([]byte, error) {

@@ -164,13 +164,16 @@ func (a *assembly) thought() string {
 func (a *assembly) calls(r llm.Request, names *llm.Names) []corebot.ToolCall {
 	ids := llm.NewCallIDs(r)
 	var calls []corebot.ToolCall
-	for _, d := range a.blocks {
-		if d.kind == kindCall {
-			calls = append(calls, corebot.ToolCall{
-				ID: ids.Give(d.id), Tool: names.Decode(d.name),
-				Args: llm.WrittenArgs(d.text.String()),
-			})
+	cut := a.stopped == stopMaxTokens || a.stopped == stopContextFull
+	for i, d := range a.blocks {
+		if d.kind != kindCall {
+			continue
 		}
+		args := llm.WrittenArgs(d.text.String())
+		if cut && i == len(a.blocks)-1 {
+			args = llm.CutArgs(d.text.String())
+		}
+		calls = append(calls, corebot.ToolCall{ID: ids.Give(d.id), Tool: names.Decode(d.name), Args: args})
 	}
 	return calls
 }

@@ -251,14 +251,19 @@ func (a *assembly) note(s string) {
 }
 
 func (a *assembly) toolCalls(r llm.Request, names *llm.Names) []corebot.ToolCall {
+	var last *draft // of an answer that was cut
+	if n := len(a.calls); n > 0 && (a.finish == api.FinishReasonLength || a.finish == api.FinishReasonContentFilter) {
+		last = a.calls[n-1]
+	}
 	slices.SortStableFunc(a.calls, func(x, y *draft) int { return x.index - y.index })
 	ids := llm.NewCallIDs(r)
 	var calls []corebot.ToolCall
 	for _, d := range a.calls {
-		calls = append(calls, corebot.ToolCall{
-			ID: ids.Give(d.id), Tool: names.Decode(d.name),
-			Args: llm.WrittenArgs(d.args.String()),
-		})
+		args := llm.WrittenArgs(d.args.String())
+		if d == last {
+			args = llm.CutArgs(d.args.String())
+		}
+		calls = append(calls, corebot.ToolCall{ID: ids.Give(d.id), Tool: names.Decode(d.name), Args: args})
 	}
 	return calls
 }

@@ -104,6 +104,19 @@ func TestCallsAreAssembledAsServersSendThem(t *testing.T) {
 	}
 }
 
+// A provider that cuts an answer behind the name of a call must not make the tool run without arguments.
+func TestACallThatWasCutInFrontOfItsArgumentsIsNoCallWithoutArguments(t *testing.T) {
+	for reason, want := range map[string]string{"length": `{`, "content_filter": `{`, "tool_calls": `{}`} {
+		stream := calls(`{"index":1,"id":"x","function":{"name":"f","arguments":""}}`,
+			`{"index":0,"id":"y","function":{"name":"whole"}}`, `{"index":2,"id":"z","function":{"name":"last"}}`)
+		stream[len(stream)-1] = strings.ReplaceAll(stream[len(stream)-1], "tool_calls", reason)
+		a, err := assemble(stream...)
+		if got := show(a.Calls); err != nil || got != "y whole({}) x f({}) z last("+want+") " {
+			t.Errorf("%s: %v %s", reason, err, got)
+		}
+	}
+}
+
 func show(calls []corebot.ToolCall) string {
 	var b strings.Builder
 	for _, c := range calls {
