@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,7 +71,8 @@ type watched struct {
 	failing bool // the last run failed, and nothing was heard of the platform since then
 	steps   watchdog.Steps[string]
 
-	nextEdit time.Time // of a draft, at the earliest: see [EditsTogether]
+	nextEdit time.Time   // of a draft, at the earliest: see [EditsTogether]
+	strayed  atomic.Bool // the last send was of unknown end, and nobody can ask for it: see [Reacher]
 
 	told   string // for which messages wait, as the log has named it
 	toldAt time.Time

@@ -145,15 +145,7 @@ func (x *doubts) settled(d corebot.Delivery, o corebot.Outcome) {
 func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Outbound) (Receipt, bool, error) {
 	asked, can := c.(Reconciler)
 	if !can {
-		if p, can := c.(Reacher); can {
-			if err := p.Reach(ctx); err != nil {
-				return Receipt{}, false, &corebot.Failure{
-					Class: corebot.Cancelled, RetryAfter: max(Unsent, askedWait(err)),
-					Err: fmt.Errorf("ask whether the platform is in reach: %w", err),
-				}
-			}
-		}
-		return Receipt{}, false, nil
+		return Receipt{}, false, r.inReach(ctx, d, c)
 	}
 	receipt, shown, err := asked.Delivered(ctx, o)
 	switch {
@@ -167,6 +159,28 @@ func (r *run) delivered(ctx context.Context, d corebot.Delivery, c Channel, o Ou
 	}
 	r.reconciled.WithLabelValues(r.kind, said(shown)).Inc()
 	return receipt, shown, nil
+}
+
+// inReach asks a platform that cannot tell what it shows whether it is in reach. A message waits while it is not.
+func (r *run) inReach(ctx context.Context, d corebot.Delivery, c Channel) error {
+	p, can := c.(Reacher)
+	if !can {
+		return nil
+	}
+	if err := p.Reach(ctx); err != nil {
+		return &corebot.Failure{
+			Class: corebot.Cancelled, RetryAfter: max(Unsent, askedWait(err)),
+			Err: fmt.Errorf("ask whether the platform is in reach: %w", err),
+		}
+	}
+	r.accounts[d.Message.Key.Account].strayed.Store(false)
+	return nil
+}
+
+// strays says whether the last send of an account was of unknown end, where nobody can ask for it. An outage breaks off
+// each send that is begun. So no further message is sent before the platform is in reach.
+func (r *run) strays(d corebot.Delivery) bool {
+	return r.accounts[d.Message.Key.Account].strayed.Load()
 }
 
 // unanswered is the error of a question that was not answered. The message waits, however long, unless the platform
@@ -219,6 +233,7 @@ func (r *run) verdict(d corebot.Delivery, err error) corebot.Outcome {
 		return r.queue.Verdict(d, again(err))
 	}
 	if errors.Is(err, ErrMayBeShown) && !r.idempotent(d) {
+		r.accounts[d.Message.Key.Account].strayed.Store(true)
 		if out, held := r.mayBeShown(d, err.Error()); held {
 			return out
 		}

@@ -110,6 +110,85 @@ func TestAPlatformOutOfReachIsAskedForAMessageInDoubtFourTimesAMinuteAtMost(t *t
 	})
 }
 
+// ill is a platform that cannot say what it shows. A server before it gives up sooner than the platform, which carries
+// out each send all the same.
+type ill struct {
+	*platform
+	until time.Time
+	asked int
+}
+
+func (p *ill) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	r, err := p.platform.Send(ctx, o)
+	if err == nil && time.Now().Before(p.until) {
+		err = channels.Unsure(channels.OutOfOrder(errors.New("504 Gateway Timeout")))
+	}
+	return r, err
+}
+
+func (p *ill) Reach(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked++; time.Now().Before(p.until) {
+		return errors.New("504 Gateway Timeout")
+	}
+	return nil
+}
+
+func (p *ill) questions() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+// Each further send in the outage would be a dead letter with hold, and could be shown twice without.
+func TestInAnOutageOfAPlatformThatCannotTellOnlyWhatWasOnItsWayIsAmbiguous(t *testing.T) {
+	for on, ends := range map[channels.OnAmbiguous]struct {
+		first corebot.End
+		shown []string
+	}{
+		channels.Hold:   {corebot.EndDead, []string{"first"}},
+		channels.Resend: {corebot.EndSent, []string{"first", "first"}},
+	} {
+		t.Run(string(on), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutbox(t, "", on)
+				p := &ill{platform: &platform{}, until: time.Now().Add(time.Hour)}
+				o.run(t, p)
+				pass(time.Second)
+				o.enqueue(t, "a", "first", "first")
+				pass(time.Second)
+				for n := range 20 {
+					o.enqueue(t, fmt.Sprint("chat", n), fmt.Sprint(n), "hello")
+				}
+				pass(time.Hour - time.Minute)
+				for n := range 20 {
+					if life := o.life(t, fmt.Sprint(n)); life.End != "" || life.Attempts != 0 {
+						t.Fatalf("%d ended %q after %d attempts: %s", n, life.End, life.Attempts, life.LastError)
+					}
+				}
+				pass(2 * time.Minute)
+				for n := range 20 {
+					if got := p.texts(fmt.Sprint("chat", n)); !slices.Equal(got, []string{"hello"}) {
+						t.Errorf("chat %d shows %q", n, got)
+					}
+				}
+				life, count := o.life(t, "first"), o.counted(t, "corebot_outbox_ambiguous_total")
+				if got := p.texts("a"); life.End != ends.first || !slices.Equal(got, ends.shown) || count != 1 {
+					t.Errorf("it ended %q, %q; the chat shows %q, and %v sends are ambiguous", life.End, life.Reason,
+						got, count)
+				}
+				asked := p.questions()
+				o.enqueue(t, "b", "later", "later")
+				pass(time.Second)
+				if more := p.questions() - asked; more != 0 || len(p.texts("b")) != 1 {
+					t.Errorf("%d questions later the chat shows %q", more, p.texts("b"))
+				}
+			})
+		})
+	}
+}
+
 func TestAPlatformThatAnswersNothingForHoursUsesUpNoAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox(t, "", "")

@@ -101,9 +101,10 @@ type Reconciler interface {
 }
 
 // Reacher is the ability of a channel whose platform cannot say what it shows, and answers a harmless question. Reach
-// asks it before a send is made again that was tried before. An error says that the platform is out of reach: the
-// message waits, and uses up no attempt. Otherwise a platform that takes requests and answers none for an hour would
-// use up every attempt of the messages that wait.
+// asks it before a send is made again that was tried before, and before any send of an account whose last send was of
+// unknown end. An error says that the platform is out of reach: the message waits, and uses up no attempt. Otherwise a
+// platform that takes requests and answers none for an hour would use up every attempt of the messages that wait, and
+// the end of each would be unknown.
 type Reacher interface {
 	Reach(ctx context.Context) error
 }

@@ -116,6 +116,33 @@ func TestAnEllipsisThatIsAnsweredByAnErrorOfThePlatformGrowsAllTheSame(t *testin
 	})
 }
 
+// mumbler is an editor whose platform cannot tell what it shows, and answers an ellipsis that it shows with an error.
+type mumbler struct{ *editor }
+
+func (p *mumbler) Send(ctx context.Context, o channels.Outbound) (channels.Receipt, error) {
+	r, err := p.editor.Send(ctx, o)
+	if err == nil && lostEllipsis(o) {
+		return channels.Receipt{}, channels.Unsure(channels.OutOfOrder(errors.New("504")))
+	}
+	return r, err
+}
+
+func TestAnEllipsisThatNobodyCanAskForIsSentOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &mumbler{&editor{platform: &platform{}, every: time.Second}}
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		for range 60 {
+			s.grow("x")
+		}
+		s.shows(t, "…")
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "xx")
+		s.shows(t, "…", "xx")
+		s.stop()
+	})
+}
+
 // Nobody writes into the chat any more, so no next message looks.
 func TestAnEllipsisThatThePlatformKnowsLateIsTakenBackWithoutANextMessage(t *testing.T) {
 	for name, replied := range map[string]bool{"a reply was sent": true, "the turn was stopped": false} {

@@ -175,9 +175,15 @@ func (r *run) sendPiece(kept context.Context, d corebot.Delivery, c Channel, s *
 	if place != "" {
 		defer func() { err = NotShown(err) }()
 	}
-	if doubt && place == "" {
+	switch {
+	case place != "":
+	case doubt:
 		if receipt, shown, err := r.delivered(ctx, d, c, o); shown || err != nil {
 			return receipt, err
+		}
+	case r.strays(d):
+		if err := r.inReach(ctx, d, c); err != nil {
+			return Receipt{}, err
 		}
 	}
 	if receipt, err = r.showIn(ctx, c, place, o); err == nil {

@@ -298,6 +298,9 @@ func (x *drafts) grow(ctx context.Context, w *watched, g *growing, every time.Du
 		text, err := x.show(ctx, w.Channel, g, shown)
 		if err != nil {
 			w.gate.refusedDraft(g.key.Chat, err, time.Now())
+			_, tells := w.Channel.(Reconciler)
+			// An ellipsis that nobody can ask for is not sent twice: the chat may show the first.
+			slowed = slowed || !tells && errors.Is(err, ErrMayBeShown)
 			if !x.refused(g.key, err, slowed) {
 				return
 			}

@@ -1,6 +1,7 @@
 package telegram_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,6 +87,21 @@ func TestAFileThatCannotBeFetchedIsAnErrorWithoutTheToken(t *testing.T) {
 		if text, err := fetched(t, path); err == nil || strings.Contains(err.Error(), telegramtest.Token) {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
+	}
+}
+
+func TestAFileThatIsAnsweredByAServerBeforeThePlatformMayBeShown(t *testing.T) {
+	s, files := platform(t), channeltest.NewFiles(t)
+	s.Know(telegramtest.Chat{ID: telegramtest.Ann.ID})
+	c := withStore(t, s, files)
+	p := files.Add(t, corebot.Part{Type: corebot.PartAudio, Name: "m.mp3", MediaType: "audio/mpeg"}, "ID3")
+	s.Faults(func(telegramtest.Call) telegramtest.Fault { return telegramtest.Fault{Code: 504, Page: "<h1>"} })
+	_, err := c.Send(t.Context(), channels.Outbound{
+		ID: "r", Key: keyOf(telegramtest.Ann.ID, ""), Kind: corebot.KindReply, Parts: []corebot.Part{p},
+	})
+	if f := (*corebot.Failure)(nil); !errors.Is(err, channels.ErrMayBeShown) || !errors.As(err, &f) ||
+		f.Class != corebot.RateLimited {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -37,7 +37,8 @@ func (c *Channel) Send(ctx context.Context, o channels.Outbound) (channels.Recei
 		return c.sendFile(ctx, o, args, p)
 	}
 	answers(o, args)
-	return c.showPiece(ctx, "sendMessage", o, args)
+	receipt, err := c.showPiece(ctx, "sendMessage", o, args)
+	return receipt, channels.Unsure(err)
 }
 
 // Edit implements [channels.Editor].
@@ -222,7 +223,7 @@ func (c *Channel) sendFile(ctx context.Context, o channels.Outbound, args map[st
 			continue
 		}
 		if err != nil {
-			return channels.Receipt{}, err
+			return channels.Receipt{}, channels.Unsure(err)
 		}
 		return channels.Receipt{IDs: []string{strconv.FormatInt(id, 10)}}, nil
 	}

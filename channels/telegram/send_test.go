@@ -219,7 +219,7 @@ type class struct {
 
 func TestAFailedSendSaysWhetherAnotherTryCanHelp(t *testing.T) {
 	const wait = 15 * time.Second
-	outage, unsent := class{corebot.RateLimited, wait, false}, class{corebot.Cancelled, wait, false}
+	outage, unsent := class{corebot.RateLimited, wait, true}, class{corebot.Cancelled, wait, false}
 	unknown := class{corebot.Transient, 0, true}
 	for name, c := range map[string]struct {
 		spoil func(*telegramtest.Server)
