@@ -135,3 +135,62 @@ func noteNames(uses map[string]map[string]bool, name string, in ast.Node, looks 
 		return true
 	})
 }
+
+// TestTheShortFormStandsInForWhatOnlyTheWideFormHas: a test that the short form leaves out names one of its package
+// that the short form plays. And one test of the short form starts a browser, whose pages cost more than most packages.
+func TestTheShortFormStandsInForWhatOnlyTheWideFormHas(t *testing.T) {
+	var only, browsers []string
+	for _, dir := range packagesWith(t, longImport) {
+		instead, browses := map[string]string{}, map[string]bool{}
+		files, err := filepath.Glob(dir + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, decl := range tree.Decls {
+				d, is := decl.(*ast.FuncDecl)
+				if !is || d.Recv != nil || !strings.HasPrefix(d.Name.Name, "Test") {
+					continue
+				}
+				instead[d.Name.Name], browses[d.Name.Name] = standsIn(d)
+			}
+		}
+		for name, other := range instead {
+			if other != "" {
+				only = append(only, name)
+				if other, is := instead[other]; !is || other != "" {
+					t.Errorf("%s of %s names %q, which the short form does not play", name, dir, instead[name])
+				}
+			} else if browses[name] {
+				browsers = append(browsers, name)
+			}
+		}
+	}
+	if len(only) == 0 || len(browsers) != 1 {
+		t.Errorf("only in the wide form are %v; the short form has browsers in %v, want one", only, browsers)
+	}
+}
+
+// standsIn is the test that a test names for the short form, and whether the test starts a browser.
+func standsIn(test *ast.FuncDecl) (instead string, browses bool) {
+	ast.Inspect(test, func(n ast.Node) bool {
+		call, is := n.(*ast.CallExpr)
+		if !is {
+			return true
+		}
+		switch f := call.Fun.(type) {
+		case *ast.SelectorExpr:
+			if of, is := f.X.(*ast.Ident); is && of.Name == "long" && f.Sel.Name == "Only" {
+				instead = strings.Trim(call.Args[1].(*ast.BasicLit).Value, `"`)
+			}
+		case *ast.Ident:
+			browses = browses || f.Name == "startBrowsing" || f.Name == "chromium"
+		}
+		return true
+	})
+	return instead, browses
+}

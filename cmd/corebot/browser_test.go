@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -189,11 +190,19 @@ func (p *tab) press(label string) {
 	p.click(fmt.Sprintf(`(//main//*[self::button or self::a or self::summary][normalize-space()=%q])[last()]`, label))
 }
 
-// write types a text into a field.
+// write types a text into a field. A long one is pasted, because chromium draws a page three times for each key.
 func (p *tab) write(field, text string) {
 	p.t.Helper()
 	p.click(field)
-	p.run(chromedp.SendKeys(field, text))
+	if len(text) < 100 {
+		p.run(chromedp.SendKeys(field, text))
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, 4*patience)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: text}); err != nil {
+		p.t.Fatalf("paste into %s: %v", field, err)
+	}
 }
 
 // full shows every step of the turns in the chat that is open.

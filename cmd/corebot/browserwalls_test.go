@@ -13,10 +13,13 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestTheWallsOfTheConsoleHoldInABrowser attacks a person who is logged in to the real program in a real browser.
 func TestTheWallsOfTheConsoleHoldInABrowser(t *testing.T) {
+	long.Only(t, "TestANewUserDoesEverythingWithTheMouse")
 	t.Parallel()
 	b := startBrowsing(t)
 	p := newTab(t, b.browser, b.base, true)

@@ -32,7 +32,7 @@ func TestTheServiceStories(t *testing.T) {
 	t.Cleanup(models.Close)
 	program := storyProgram(t)
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script", "service"), RequireExplicitExec: true, RequireUniqueNames: true,
+		Files: storyFiles(t, "testdata", "script", "service"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")

@@ -92,7 +92,8 @@ func sharedDir(name string) (string, error) {
 
 // TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary,
 // on a home of its own. Models listen on loopback; nothing else is reached. Those of testdata/script/disk show
-// directories to a sandbox, which has a /dev of its own and can show nothing that is in memory.
+// directories to a sandbox, which has a /dev of its own and can show nothing that is in memory. The short form leaves
+// out wideStories.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
@@ -109,7 +110,7 @@ func TestStories(t *testing.T) {
 		t.Fatal(err)
 	}
 	params := testscript.Params{
-		Dir: filepath.Join("testdata", "script"), RequireExplicitExec: true, RequireUniqueNames: true,
+		Files: storyFiles(t, "testdata", "script"), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("COREBOT_HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("COREBOT_LLM_OFFLINE", "true")
@@ -129,7 +130,7 @@ func TestStories(t *testing.T) {
 		},
 	}
 	testscript.Run(t, params)
-	params.Dir, params.WorkdirRoot = filepath.Join("testdata", "script", "disk"), disk
+	params.Files, params.WorkdirRoot = storyFiles(t, "testdata", "script", "disk"), disk
 	testscript.Run(t, params)
 }
 

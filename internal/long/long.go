@@ -8,6 +8,7 @@ package long
 import (
 	"flag"
 	"fmt"
+	"testing"
 	"time"
 )
 
@@ -19,6 +20,14 @@ func Or[T any](short, wide T) T {
 		return wide
 	}
 	return short
+}
+
+// Only leaves a test out of the short form. The test that it names exercises the same guard there.
+func Only(t testing.TB, instead string) {
+	t.Helper()
+	if !*wanted {
+		t.Skip("scripts/long plays this; in the short form there is " + instead)
+	}
 }
 
 // Int defines a flag for how much a suite tries. Without the flag the number is short, or wide under -long.
