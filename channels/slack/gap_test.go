@@ -49,6 +49,35 @@ func TestAChannelOfWhichTooMuchWasSaidMakesNoChatDeaf(t *testing.T) {
 	}
 }
 
+// Slack gives a socket what is said from its hello on. What was said before that is in the history only.
+func TestWhatIsSaidBeforeTheHelloOfASocketIsFetched(t *testing.T) {
+	s := platform(t)
+	r := reconnect(t, s)
+	s.Shy(true)
+	r.start()
+	r.until("a socket is open", func() bool { return s.Waiting() == 1 })
+	time.Sleep(100 * time.Millisecond) // in which an app that does not wait for the hello fetches, and finds nothing
+	s.Say(slacktest.Said{Text: "right before the hello"})
+	s.Shy(false)
+	r.until("it came", func() bool { return r.has("right before the hello") })
+}
+
+func TestASocketWithoutAHelloIsDead(t *testing.T) {
+	s := platform(t)
+	s.Shy(true)
+	r := &running{s, t, open(t, s), &channeltest.Door{}, nil}
+	r.channel.Hurry(20*time.Millisecond, 500*time.Millisecond)
+	r.start()
+	select {
+	case err := <-r.ended: // a machine that stands still hears no pong in that time
+		if err == nil || !strings.Contains(err.Error(), "no hello") && !strings.Contains(err.Error(), "nothing was") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is not noticed")
+	}
+}
+
 func TestAChannelThatSlackDoesNotGiveMakesNoChatDeaf(t *testing.T) {
 	for _, code := range []string{
 		"ekm_access_denied", "no_permission", "access_denied", "team_access_not_granted", "missing_scope", "a new code",

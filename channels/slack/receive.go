@@ -89,11 +89,20 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 	defer socket.Close() //nolint:errcheck // it was used up
 	defer end()
 	var broken error
+	greeted, ended := make(chan struct{}), make(chan struct{})
 	running.Go(func() {
 		defer close(envelopes)
-		broken = c.hear(ctx, door, socket, envelopes)
+		defer close(ended)
+		broken = c.hear(ctx, door, socket, envelopes, sync.OnceFunc(func() { close(greeted) }))
 	})
 	running.Go(func() { c.ping(ctx, socket) })
+	select { // a message that is said before that is in no envelope: it must be fetched
+	case <-greeted:
+	case <-ended:
+		return broken
+	case <-time.After(c.Period()):
+		return errors.New("slack has opened a socket and says no hello on it")
+	}
 	r := receiver{Channel: c, me: me, door: door, socket: socket, cursor: cursor}
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -148,7 +157,10 @@ func (c *Channel) dial(ctx context.Context) (*websocket.Conn, error) {
 
 // hear reads envelopes until the connection ends. A connection that Slack wants to end is no error. One on which
 // nothing comes in the period, not even a pong, is dead.
-func (c *Channel) hear(ctx context.Context, door channels.Door, socket *websocket.Conn, to chan<- envelope) error {
+// Slack gives a socket what is said from its hello on.
+func (c *Channel) hear(ctx context.Context, door channels.Door, socket *websocket.Conn, to chan<- envelope,
+	greeted func(),
+) error {
 	wait := func() error { return socket.SetReadDeadline(time.Now().Add(c.Period())) }
 	socket.SetPongHandler(func(string) error { door.Alive(); return wait() })
 	answer := socket.PingHandler()
@@ -173,6 +185,7 @@ func (c *Channel) hear(ctx context.Context, door channels.Door, socket *websocke
 		}
 		switch {
 		case e.Type == "hello":
+			greeted()
 			if e.Programs > 1 {
 				c.site.Log.Warn().Int("connections", e.Programs).Msg("another program receives for this app, or an " +
 					"earlier connection has not ended: Slack gives each event to one of them")

@@ -71,7 +71,9 @@ type Fault struct {
 // Server is one workspace on loopback.
 type Server struct {
 	platform.Platform[Call, Fault]
-	deaf atomic.Bool
+	deaf    atomic.Bool
+	shy     atomic.Bool
+	waiting atomic.Int64 // sockets that were not greeted yet
 
 	mu        sync.Mutex
 	rooms     map[string][]*Message
@@ -310,6 +312,10 @@ func (s *Server) Connected() bool {
 	return len(s.sockets) > 0
 }
 
+// Shy has no socket greeted while it is so. Until its hello a socket gets no event. Waiting is how many there are.
+func (s *Server) Shy(is bool)    { s.shy.Store(is) }
+func (s *Server) Waiting() int64 { return s.waiting.Load() }
+
 // Cut breaks every socket. Disconnect has Slack end them, for a reason.
 func (s *Server) Cut() {
 	s.mu.Lock()
@@ -345,6 +351,23 @@ func (s *Server) deliver(kind string, payload any) {
 	}
 }
 
+// greet says hello to a socket once the workspace is not shy.
+func (s *Server) greet(c *socket, gone <-chan struct{}) {
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
+	for s.shy.Load() {
+		select {
+		case <-gone:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sockets[c] = struct{}{}
+	_ = c.WriteJSON(map[string]any{"type": "hello", "num_connections": len(s.sockets)})
+}
+
 func (s *Server) listen(w http.ResponseWriter, r *http.Request) {
 	conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
 	if err != nil {
@@ -358,10 +381,9 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request) {
 		}
 		return answer(data)
 	})
-	s.mu.Lock()
-	s.sockets[c] = struct{}{}
-	_ = c.WriteJSON(map[string]any{"type": "hello", "num_connections": len(s.sockets)})
-	s.mu.Unlock()
+	gone := make(chan struct{})
+	var greeting sync.WaitGroup
+	greeting.Go(func() { s.greet(c, gone) })
 	for {
 		var ack struct {
 			ID string `json:"envelope_id"`
@@ -378,6 +400,8 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request) {
 		}
 		s.mu.Unlock()
 	}
+	close(gone)
+	greeting.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sockets, c)
