@@ -9,6 +9,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/backoff"
+	"github.com/corebot/corebot/internal/live"
 )
 
 // active holds the running turns of this process.
@@ -16,6 +17,7 @@ type active struct {
 	mu      sync.Mutex
 	turns   map[corebot.Lease]running
 	stopped map[int64]stop // lives whose turns are perhaps not registered here yet
+	work    *live.Work
 }
 
 // stop is when a life was stopped, and by what: [corebot.ErrStopped] or [corebot.ErrInterrupted].
@@ -34,6 +36,7 @@ type running struct {
 // [corebot.ErrInterrupted], [corebot.ErrLeaseLost] or [corebot.ErrShutdown].
 func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	ended := a.work.Begin(d.Message.Key, cancel)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.turns == nil {
@@ -56,6 +59,7 @@ func (a *active) begin(ctx context.Context, d corebot.Delivery) (_ context.Conte
 		delete(a.turns, d.Lease)
 		delete(a.stopped, d.Life)
 		cancel(nil)
+		ended()
 	}
 }
 

@@ -135,6 +135,7 @@ type Options struct {
 	Groups   func(channel string) bool
 	Programs Programs // in the background, which a /stop ends too; nil: there are none
 	Live     *live.Hub
+	Work     *live.Work // where turns are noted that run; nil: nowhere
 	Log      zerolog.Logger
 	Metrics  prometheus.Registerer
 	Tracer   *trace.Tracer // nil: nothing is traced
@@ -182,7 +183,7 @@ func New(p Parts, o Options) (*Router, error) {
 	}
 	router := &Router{
 		queue: p.Queue, ledger: p.Ledger, letters: p.Letters, lives: p.Lives, approvals: p.Approvals, agent: p.Agent,
-		roles: p.Roles, policy: p.Policy, opts: o,
+		roles: p.Roles, policy: p.Policy, opts: o, active: active{work: o.Work},
 	}
 	var err error
 	router.metrics, err = newMetrics(o.Metrics, &router.active)

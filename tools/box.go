@@ -76,6 +76,7 @@ type Options struct {
 	// AnswerAfter is how long the answer of a turn waits for an approval. Then the answer comes without the call. 0
 	// means as long as the approval is awaited. The argument is the kind of the channel. Nil means 0 everywhere.
 	AnswerAfter func(channel string) time.Duration
+	Work        *live.Work            // where tools are noted that run; nil: nowhere
 	Redactor    *redact.Redactor      // nil: one that knows the usual shapes of secrets
 	Log         zerolog.Logger        // the zero logger is silent
 	Metrics     prometheus.Registerer // nil: none

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/redact"
 	"github.com/corebot/corebot/tools"
 )
@@ -260,13 +261,21 @@ func TestATimeLimitEndsTheCall(t *testing.T) {
 
 func TestAToolThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		defer close(release)
-		b := newBox(t, normal, tools.Options{}, does(tools.Idempotent,
+		release, work := make(chan struct{}), new(live.Work)
+		b := newBox(t, normal, tools.Options{Work: work}, does(tools.Idempotent,
 			func(context.Context) (string, error) { <-release; return "", nil }))
 		s := newStep()
 		r, err := b.Call(t.Context(), who, call("web.search", `{}`), s)
 		requireEnd(t, s, r, err, corebot.OutcomeUnknown, "left behind")
+		short, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if err := work.End(short, chat, corebot.ErrLeaseLost); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("while it is at work its chat is at rest: %v", err)
+		}
+		close(release)
+		if err := work.End(t.Context(), chat, corebot.ErrLeaseLost); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -162,7 +162,9 @@ func (j *job) execute(ctx context.Context, t Tool, args bound) (output, error) {
 		err error
 	}
 	done := make(chan end, 1)
+	ended := j.box.opts.Work.Begin(j.call.Key, nil) // also where it is left behind
 	go func() {
+		defer ended()
 		out, err := j.callRecovering(ctx, args)
 		done <- end{out, err}
 	}()

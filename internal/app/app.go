@@ -84,6 +84,7 @@ type App struct {
 	service   *operate.Service
 	Bus       *bus.Bus
 	Live      *live.Hub
+	work      live.Work // what runs for each chat, also without a lease
 	models    atomic.Pointer[choice]
 	providers *chain.Metrics
 	agents    agents
@@ -273,7 +274,7 @@ func (a *App) makeService(ctx context.Context, r prometheus.Registerer) (err err
 	}
 	all.Sayings = a.upkeep.vectors
 	all.Forgetter = forgetter{
-		a.Store, a.config.Home, a.files.Store, func() *background.Set { return a.programs },
+		a.Store, a.config.Home, a.files.Store, func() *background.Set { return a.programs }, &a.work,
 	}
 	all.Tokens, all.Console = revocations{all.Tokens, a}, logouts{all.Console, a}
 	all.Contexts, all.Vitals, all.Backups = running{a}, running{a}, a.upkeep.backups

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/memory"
 	"github.com/corebot/corebot/internal/background"
 	"github.com/corebot/corebot/internal/dirtree"
 	"github.com/corebot/corebot/internal/filestore"
+	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/storage"
 )
@@ -23,6 +25,7 @@ type forgetter struct {
 	files *filestore.Store
 	// programs gives those in the background; nil: there are none.
 	programs func() *background.Set
+	work     *live.Work // nil: no turn runs in this home
 }
 
 // noPrograms are the programs of a home that no Corebot runs.
@@ -61,6 +64,18 @@ func (f forgetter) Contents(ctx context.Context, keys []corebot.Key) (all corebo
 	return all, nil
 }
 
+// workEnds is how long a deletion waits for what runs in its chat. A tool has 5 s to return after it was asked to end.
+const workEnds = 15 * time.Second
+
+// endWork ends what runs for a conversation whose turns have all ended or lost their leases. It could write into the
+// folder again after the deletion.
+func (f forgetter) endWork(ctx context.Context, k corebot.Key) error {
+	ctx, stop := context.WithTimeout(ctx, workEnds)
+	defer stop()
+	return corebot.WithHint(f.work.End(ctx, k, corebot.ErrLeaseLost),
+		"try again later; a restart of Corebot ends what does not end by itself")
+}
+
 // Forget implements [operate.Forgetter]. The folders go before the rows: a deletion that was cut off is known by the
 // rows that are left, and begun anew.
 func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forgotten, err error) {
@@ -69,6 +84,9 @@ func (f forgetter) Forget(ctx context.Context, k corebot.Key) (gone corebot.Forg
 	gone, err = forgetting.Chat(ctx, k, func(ctx context.Context, k corebot.Key) (err error) {
 		if set := f.programs(); set != nil {
 			set.Drop(k) // they write into the folder
+		}
+		if err := f.endWork(ctx, k); err != nil {
+			return err
 		}
 		if contents, err = f.contents(ctx, k, contents); err != nil {
 			return err

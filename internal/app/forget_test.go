@@ -51,7 +51,7 @@ func TestADeletedChatTakesItsProgramsInTheBackgroundAlong(t *testing.T) {
 			}
 		}
 		f := forgetter{
-			db, home, newFiles(db, config.Defaults(), nil).Store, func() *background.Set { return set },
+			db, home, newFiles(db, config.Defaults(), nil).Store, func() *background.Set { return set }, nil,
 		}
 		_, err := f.Forget(t.Context(), key("gone"))
 		return err

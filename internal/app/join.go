@@ -135,7 +135,7 @@ func (a *App) makeRouter(ctx context.Context, r prometheus.Registerer) (err erro
 		Links: storage.NewLinks(a.Store), Rooms: rooms{a}, Skills: chatSkills{storage.NewChats(a.Store), a},
 		Remembered: remembered{storage.NewFacts(a.Store), a},
 		Contexts:   a.agents, Versions: a.versions(), Reverter: a.agents,
-		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Log: a.log, Metrics: r,
+		Describe: a.describe, Accounts: a.accountLines, Live: a.Live, Work: &a.work, Log: a.log, Metrics: r,
 		Tracer: a.tracer, Redact: a.redactor.Text, Programs: a.programs, Groups: a.isNetwork,
 	})
 	return err
@@ -223,7 +223,7 @@ func (a *App) makeTools(u *agentUnit, r prometheus.Registerer) error {
 		Approvers: storage.NewGrants(a.Store), Rules: storage.NewApprovals(a.Store), Contents: artifacts,
 		Versions: u.versions, Patience: a.config.Approvals.Expiry, AnswerAfter: a.answerAfter,
 		Timeout: a.config.Tools.Timeout, MaxOutput: a.config.Tools.MaxOutputBytes, Artifacts: artifacts,
-		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: u.missing,
+		Redactor: a.redactor, Log: a.log, Metrics: r, Missing: u.missing, Work: &a.work,
 	})
 	return err
 }
