@@ -157,7 +157,8 @@ func stores(db *storage.DB, c config.Config, accounting func() corebot.Accountin
 		Waits: storage.NewWaits(db), Jobs: storage.NewJobs(db),
 		Tasks: storage.NewTasks(db), Planner: planner(c, gate), Pairings: storage.NewPairings(db),
 		Tokens: storage.NewTokens(db), Console: storage.NewConsole(db), Memories: agents, Facts: storage.NewFacts(db),
-		Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store, noPrograms, nil}, Attached: storage.NewAttached(db),
+		Forgetter: forgetter{db, c.Home, newFiles(db, c, nil).Store, noPrograms, nil},
+		Attached:  storage.NewAttached(db),
 	}
 }
 
