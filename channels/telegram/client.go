@@ -29,8 +29,8 @@ type client struct {
 // maxReason bounds what is kept of the platform's words, in bytes.
 const maxReason = 500
 
-// answer is what the platform says to a request.
-type answer struct {
+// apiAnswer is the body of every answer of the Bot API.
+type apiAnswer struct {
 	OK          bool            `json:"ok"`
 	Result      json.RawMessage `json:"result"`
 	Code        int             `json:"error_code"`
@@ -46,31 +46,31 @@ type refusal struct {
 	method      string
 	code        int
 	description string
-	migrateTo   int64 // the chat is now there
+	migrateTo   int64 // the id that the chat has now; 0: the chat did not move
 }
 
 func (r *refusal) Error() string {
 	return fmt.Sprintf("Telegram refused %s: %s (%d)", r.method, r.description, r.code)
 }
 
-// says looks for words of the platform.
+// says reports whether the description has the words, which are in lower case.
 func (r *refusal) says(words string) bool {
 	return strings.Contains(strings.ToLower(r.description), words)
 }
 
-// refusedFor says whether the platform has refused a request in these words.
+// refusedFor reports whether err is a refusal whose description has the words.
 func refusedFor(err error, words string) bool {
 	r := (*refusal)(nil)
 	return errors.As(err, &r) && r.says(words)
 }
 
 var (
-	revoked = corebot.WithHint(errors.New("the token is unknown to Telegram (401): it is wrong, or was revoked"),
+	errRevoked = corebot.WithHint(errors.New("the token is unknown to Telegram (401): it is wrong, or was revoked"),
 		"@BotFather shows the bot's token; put it where channels.telegram.ACCOUNT.token says, and start Corebot again")
-	hooked = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook"),
+	errOtherWebhook = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook"),
 		"if Corebot has set it, `corebot serve` goes on; else end that program, then remove its webhook: open "+
 			"https://api.telegram.org/botTOKEN/deleteWebhook")
-	twice = corebot.WithHint(errors.New("another program fetches the messages of this bot with the same token"),
+	errOtherPoller = corebot.WithHint(errors.New("another program fetches the messages of this bot with the same token"),
 		"end the other program, or give each a bot of its own")
 )
 
@@ -122,7 +122,7 @@ func (c *client) ask(ctx context.Context, method string, r *http.Request, into a
 	if err != nil {
 		return err
 	}
-	var a answer
+	var a apiAnswer
 	if err := json.Unmarshal(response.Body, &a); err != nil || !a.OK && a.Description == "" {
 		return c.wire.Strange(method, response.Status, err)
 	}
@@ -161,8 +161,8 @@ func (c *client) open(f *file) func(context.Context) (io.ReadCloser, error) {
 	}
 }
 
-// failure is the refusal with what it means for a message.
-func (a answer) failure(method string) error {
+// failure is the refusal as an error, with the class that decides what becomes of the message.
+func (a apiAnswer) failure(method string) error {
 	r := &refusal{
 		method: method, code: a.Code, description: runes.Head(a.Description, maxReason),
 		migrateTo: a.Parameters.MigrateTo,
@@ -175,12 +175,12 @@ func (a answer) failure(method string) error {
 		return &corebot.Failure{
 			Class:      corebot.Cancelled,
 			RetryAfter: channels.Unsent,
-			Err:        fmt.Errorf("%w; %w", revoked, r),
+			Err:        fmt.Errorf("%w; %w", errRevoked, r),
 		}
 	case a.Code == http.StatusConflict && r.says("webhook"):
-		return &corebot.Failure{Err: fmt.Errorf("%w; %w", hooked, r)}
+		return &corebot.Failure{Err: fmt.Errorf("%w; %w", errOtherWebhook, r)}
 	case a.Code == http.StatusConflict:
-		return &corebot.Failure{Err: fmt.Errorf("%w; %w", twice, r)}
+		return &corebot.Failure{Err: fmt.Errorf("%w; %w", errOtherPoller, r)}
 	case a.Code >= http.StatusInternalServerError:
 		return channels.OutOfOrder(r)
 	}
@@ -197,7 +197,7 @@ type bot struct {
 }
 
 func (c *client) me(ctx context.Context) (bot, error) {
-	ctx, cancel := context.WithTimeout(ctx, slack)
+	ctx, cancel := context.WithTimeout(ctx, answerGrace)
 	defer cancel()
 	me, err := call[bot](ctx, c, "getMe", nil)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // TestThePageNamesEverySettingAndEveryErrorOfAnAccount reads docs/channels.md.
 func TestThePageNamesEverySettingAndEveryErrorOfAnAccount(t *testing.T) {
 	var said []string
-	for _, err := range []error{revoked, hooked, twice, taken, unset} {
+	for _, err := range []error{errRevoked, errOtherWebhook, errOtherPoller, errForeignWebhook, errWebhookGone} {
 		words, _, _ := strings.Cut(err.Error(), " with the same token")
 		words, _, _ = strings.Cut(words, ": it is wrong")
 		words, _, _ = strings.Cut(words, " of its own")

@@ -13,30 +13,30 @@ import (
 	"github.com/corebot/corebot/internal/runes"
 )
 
-// read makes a message of an update. means is false for an update that says nothing to the bot, such as that somebody
-// joined a group.
-func (me bot) read(u update) (in channels.Incoming, means bool, err error) {
+// read makes a message of an update. relevant is false for an update that Corebot ignores, such as that somebody joined
+// a group.
+func (me bot) read(u update) (in channels.Incoming, relevant bool, err error) {
 	switch {
 	case u.wrong != nil:
 		return in, false, u.wrong
 	case u.Message != nil:
-		in, means = me.message(u.Message)
-		return in, means, nil
-	case u.Edited != nil && u.Edited.Location == nil: // a place that is shared live changes every few seconds
-		in, means = me.message(u.Edited)
+		in, relevant = me.message(u.Message)
+		return in, relevant, nil
+	case u.Edited != nil && u.Edited.Location == nil: // a live location is edited every few seconds
+		in, relevant = me.message(u.Edited)
 		in.EditOf, in.ID = in.ID, fmt.Sprintf("%s/edit/%d", in.ID, u.ID)
 		if u.Edited.EditDate > 0 {
 			in.Envelope.SentAt = time.Unix(u.Edited.EditDate, 0)
 		}
-		return in, means, nil
+		return in, relevant, nil
 	case u.Callback != nil && u.Callback.Message != nil:
-		in, means = me.press(u.Callback)
-		return in, means, nil
+		in, relevant = me.press(u.Callback)
+		return in, relevant, nil
 	}
 	return in, false, nil
 }
 
-// place is where a message was said.
+// place begins an incoming message: it sets the chat, the topic, and whether the chat is a group.
 func (m *message) place() channels.Incoming {
 	in := channels.Incoming{Chat: strconv.FormatInt(m.Chat.ID, 10)}
 	if m.InTopic && m.Thread != 0 {
@@ -46,8 +46,8 @@ func (m *message) place() channels.Incoming {
 	return in
 }
 
-// message reads what somebody says.
-func (me bot) message(m *message) (in channels.Incoming, means bool) {
+// message reads a new or an edited message.
+func (me bot) message(m *message) (in channels.Incoming, relevant bool) {
 	in = m.place()
 	in.ID = strconv.FormatInt(m.ID, 10)
 	me.sender(m, &in)
@@ -55,7 +55,7 @@ func (me bot) message(m *message) (in channels.Incoming, means bool) {
 		in.Envelope.SentAt = time.Unix(m.Date, 0)
 	}
 	in.Envelope.Forwarded = m.Forward != nil || m.ViaBot != nil
-	if r := m.ReplyTo; r != nil && r.TopicMade == nil { // what is said in a topic answers its begin, on the wire
+	if r := m.ReplyTo; r != nil && r.TopicMade == nil { // each message of a topic replies to the topic's first
 		in.Envelope.ReplyTo = strconv.FormatInt(r.ID, 10)
 		in.Envelope.Mentioned = r.From != nil && r.From.ID == me.ID
 	}
@@ -78,13 +78,13 @@ func (me bot) message(m *message) (in channels.Incoming, means bool) {
 	return in, len(in.Parts) > 0
 }
 
-// sender says who speaks. Somebody who speaks as a group or a channel stays unknown: the group or channel is the
-// sender, and approves nothing.
+// sender sets who speaks. A person can speak as a group or a channel, which hides the person: then the group or channel
+// is the sender, and the message is not interactive, so that it approves nothing.
 func (me bot) sender(m *message, in *channels.Incoming) {
 	if from := m.SenderChat; from != nil {
 		in.SenderID = strconv.FormatInt(from.ID, 10)
 		in.SenderName = strings.TrimSpace(from.Title + " " + m.Signature)
-		in.Bot = m.AutoForward // a channel's post in its discussion group is meant for all
+		in.Bot = m.AutoForward // the platform itself copies a channel's posts into its discussion group
 		return
 	}
 	if m.From == nil {
@@ -98,9 +98,9 @@ func (me bot) sender(m *message, in *channels.Incoming) {
 
 func (u user) name() string { return strings.TrimSpace(u.FirstName + " " + u.LastName) }
 
-// press reads the press of a button: the presser says the command of the button. The platform lets anybody forge the
-// data of a button, so it counts for no more than what the presser could have typed.
-func (me bot) press(c *callback) (in channels.Incoming, means bool) {
+// press reads the press of a button as if the presser had typed the command of the button. The presser's program sends
+// that command and can forge it, so a press gives no more rights than a typed command.
+func (me bot) press(c *callback) (in channels.Incoming, relevant bool) {
 	in = c.Message.place()
 	in.ID = "press/" + c.ID
 	in.SenderID, in.SenderName = strconv.FormatInt(c.From.ID, 10), c.From.name()
@@ -111,15 +111,15 @@ func (me bot) press(c *callback) (in channels.Incoming, means bool) {
 	return in, strings.HasPrefix(c.Data, "/")
 }
 
-// words are the words of a message, as a person means them.
+// words is the text of a message as the agent reads it.
 type words struct {
 	text      string
-	mentioned bool // they name the bot
-	forOther  bool // they are a command for another bot
+	mentioned bool // the text names the bot
+	forOther  bool // the text is a command for another bot
 }
 
-// words reads a text with its entities: "/status@bot" is "/status", the name of the bot before the first word is not
-// said, and the address behind a link is shown.
+// words reads a text with its entities: "/status@bot" becomes "/status", the bot's name before the first word is left
+// out, and the address of a link stands behind the link's text.
 func (me bot) words(text string, entities []entity) words {
 	said := words{text: text}
 	if len(entities) == 0 {
@@ -130,7 +130,7 @@ func (me bot) words(text string, entities []entity) words {
 	at := 0
 	for _, e := range entities {
 		end := e.Offset + e.Length
-		if e.Offset < at || e.Length <= 0 || end > len(units) { // they do not overlap where one matters
+		if e.Offset < at || e.Length <= 0 || end > len(units) { // mentions, commands and links never overlap
 			continue
 		}
 		part := decode(units[e.Offset:end])
@@ -163,7 +163,7 @@ func (me bot) words(text string, entities []entity) words {
 		b.WriteString(name)
 	}
 	b.WriteString(decode(units[at:]))
-	if all := strings.TrimSpace(b.String()); all != "" { // the name alone is said
+	if all := strings.TrimSpace(b.String()); all != "" { // a text that is only the bot's name stays
 		said.text = all
 	}
 	return said
@@ -175,7 +175,7 @@ func (me bot) isName(name string) bool {
 	return me.Username != "" && strings.EqualFold(name, "@"+me.Username)
 }
 
-// startCommand is what a person's program says when he opens the chat with a bot.
+// Telegram sends startCommand when a person opens the chat with a bot. Corebot reads it as helpCommand.
 const (
 	startCommand = "/start"
 	helpCommand  = "/help"
@@ -184,8 +184,7 @@ const (
 // maxName bounds the name of a file, in bytes.
 const maxName = 255
 
-// parts are the content of a message: its text, and what stands beside it.
-// files has the file of each part that is no text.
+// parts gives the content of a message: its text, and a part for each of its files.
 func (m *message) parts(text string) (parts []corebot.Part, files []*file) {
 	if first, _, _ := strings.Cut(text, " "); first == startCommand && m.Forward == nil {
 		text = helpCommand
@@ -210,7 +209,7 @@ func (m *message) parts(text string) (parts []corebot.Part, files []*file) {
 	if n := len(m.Photo); n > 0 { // the sizes of one photo, the largest last
 		add(corebot.PartImage, &file{ID: m.Photo[n-1].ID}, "image/jpeg")
 	}
-	if m.Animation == nil { // which is a document, too
+	if m.Animation == nil { // an animation has its file in Document, too
 		add(corebot.PartFile, m.Document, "")
 	}
 	add(corebot.PartAudio, m.Audio, "")

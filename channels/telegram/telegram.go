@@ -60,7 +60,7 @@ func (s Settings) Validate() error {
 	return err
 }
 
-// Network is the line for the list of networks.
+// Network describes Telegram for the list of networks in package internal/app.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
 		Name: "telegram", People: true, Redelivers: 24 * time.Hour, About: "a bot of Telegram",
@@ -71,7 +71,7 @@ func Network() channels.Network {
 	}, Settings{APIURL: standardURL, Poll: maxPoll, WebhookAddr: standardAddr}, New)
 }
 
-// Channel is one bot.
+// Channel receives and sends for one bot.
 type Channel struct {
 	client client
 	poll   time.Duration
@@ -110,15 +110,15 @@ func New(s Settings, site channels.Site) (_ channels.Channel, err error) {
 	return c, err
 }
 
-// slack is how long the platform has for an answer beyond what it was asked to wait.
-const slack = 10 * time.Second
+// answerGrace is how long an answer of the platform can take, beyond the time for which a poll is held.
+const answerGrace = 10 * time.Second
 
 // Period implements [channels.Periodic].
 func (c *Channel) Period() time.Duration {
 	if c.hook.url != "" {
-		return c.hook.watch + slack
+		return c.hook.watch + answerGrace
 	}
-	return c.poll + slack
+	return c.poll + answerGrace
 }
 
 // Reach implements [channels.Reacher].
@@ -145,7 +145,7 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	case info.URL == c.hook.url && info.URL != "":
 		says += fmt.Sprintf("; Telegram posts to its webhook, and %v", info)
 	case info.URL != "": // before the next start it can be of this account, with other settings
-		return says, hooked
+		return says, errOtherWebhook
 	case c.hook.url != "":
 		says += "; `corebot serve` sets its webhook"
 	}
@@ -186,7 +186,7 @@ func (c *Channel) receive(ctx context.Context, door channels.Door) error {
 			break
 		}
 		door.Alive()
-		if len(updates) == 0 && time.Since(asked) < c.poll/2 { // a server in between that holds no polls
+		if len(updates) == 0 && time.Since(asked) < c.poll/2 { // a proxy can answer polls at once
 			backoff.Sleep(ctx, time.Second)
 		}
 		if len(updates) > 0 {
@@ -202,9 +202,9 @@ const mostUpdates = 100
 // wanted are the updates that Corebot reads.
 var wanted = []string{"message", "edited_message", "callback_query"}
 
-// fetch waits for updates behind the cursor, and confirms those before it.
+// fetch waits for updates behind the cursor. The request confirms the updates before the cursor.
 func (c *Channel) fetch(ctx context.Context, cursor corebot.Cursor) ([]update, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.poll+slack)
+	ctx, cancel := context.WithTimeout(ctx, c.poll+answerGrace)
 	defer cancel()
 	ask := map[string]any{
 		"timeout": int(c.poll / time.Second), "limit": mostUpdates,
@@ -224,7 +224,8 @@ func (c *Channel) fetch(ctx context.Context, cursor corebot.Cursor) ([]update, e
 	return found, nil
 }
 
-// acceptAll gives one fetch to the door. Where nobody has room the offset stays, and the same is fetched again later.
+// acceptAll gives one fetch to the door. If the queue has no room, the offset stays, and a later fetch gets the same
+// updates again.
 func (c *Channel) acceptAll(ctx context.Context, door channels.Door, me bot, updates []update,
 	cursor corebot.Cursor,
 ) (corebot.Cursor, error) {
@@ -237,11 +238,12 @@ func (c *Channel) acceptAll(ctx context.Context, door channels.Door, me bot, upd
 	if err != nil {
 		return cursor, err
 	}
-	c.answer(ctx, batch)
+	c.answerPresses(ctx, batch)
 	return batch.Cursor, nil
 }
 
-// accepted is what became of updates. presses are the presses of buttons, by their place among the messages.
+// accepted is what became of updates. presses has the id of each press of a button, by the index of its message in the
+// batch.
 type accepted struct {
 	channels.AcceptedBatch
 	presses map[int]string
@@ -254,11 +256,11 @@ func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, update
 	var batch []channels.Incoming
 	a.presses = map[int]string{}
 	for _, u := range updates {
-		in, means, err := me.read(u)
+		in, relevant, err := me.read(u)
 		if err != nil {
 			c.site.Log.Warn().Int64("update", u.ID).Err(err).Msg("an update cannot be read, and is left out")
 		}
-		if !means {
+		if !relevant {
 			continue
 		}
 		if u.Callback != nil {
@@ -270,12 +272,13 @@ func (c *Channel) accept(ctx context.Context, door channels.Door, me bot, update
 	return a, err
 }
 
-// answerTime bounds the answers to presses of buttons: the next poll waits for them.
-const answerTime = 5 * time.Second
+// pressAnswerTime bounds the answers to all presses of one batch. The next poll waits for these answers.
+const pressAnswerTime = 5 * time.Second
 
-// answer ends the waiting of people who have pressed buttons. A notice tells the chat what comes of a press.
-func (c *Channel) answer(ctx context.Context, batch accepted) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+// answerPresses tells the programs of people who pressed buttons that the press has arrived: each program shows a
+// waiting button until then. A notice tells the chat what comes of the press.
+func (c *Channel) answerPresses(ctx context.Context, batch accepted) {
+	ctx, cancel := context.WithTimeout(ctx, pressAnswerTime)
 	defer cancel()
 	for at, query := range batch.presses {
 		args := pressed(query, batch.Messages[at].Err)

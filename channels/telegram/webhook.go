@@ -202,9 +202,9 @@ const (
 const secretHeader = "X-Telegram-Bot-Api-Secret-Token"
 
 var (
-	taken = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook of its own"),
+	errForeignWebhook = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook of its own"),
 		"end that program, then remove its webhook: open https://api.telegram.org/botTOKEN/deleteWebhook")
-	unset = corebot.WithHint(errors.New("the webhook was taken away: another program has removed or replaced it"),
+	errWebhookGone = corebot.WithHint(errors.New("the webhook was taken away: another program has removed or replaced it"),
 		"give each program a bot of its own; Corebot sets the webhook again")
 )
 
@@ -241,7 +241,7 @@ func (p *postbox) attend(ctx context.Context) error {
 			return err
 		}
 		if info.URL != p.hook.url {
-			return unset
+			return errWebhookGone
 		}
 		p.door.Alive()
 		if info.ErrorDate > told {
@@ -271,7 +271,7 @@ func (p *postbox) set(ctx context.Context) (webhookInfo, error) {
 	return info, nil
 }
 
-// claim stores which webhooks are Corebot's own, before one is set. A webhook of another program is [taken].
+// claim stores which webhooks are Corebot's own, before one is set. A webhook of another program is [errForeignWebhook].
 func (p *postbox) claim(ctx context.Context, set string) (err error) {
 	select { // an earlier webhook of the same address can be posted to already
 	case p.turn <- struct{}{}:
@@ -283,7 +283,7 @@ func (p *postbox) claim(ctx context.Context, set string) (err error) {
 	switch {
 	case set == "" || set == p.hook.url:
 	case !slices.Contains(now.hooks, set):
-		return taken
+		return errForeignWebhook
 	default:
 		hooks = append(hooks, set)
 	}

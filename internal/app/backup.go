@@ -41,9 +41,8 @@ func newKeeper(ctx context.Context, db *storage.DB, c config.Config, scheduled b
 		o.Every = c.Backup.Every
 	}
 	return backup.NewKeeper(ctx, backup.Home{
-		Version: Version(), Database: db, Trees: trees(c), Free: freeFor(c), Texts: func() ([]backup.Text, error) {
-			return texts(c)
-		},
+		Version: Version(), Database: db, Trees: trees(c), Free: freeFor(c),
+		SettingsFiles: func() ([]backup.SettingsFile, error) { return texts(c) },
 	}, o)
 }
 
@@ -128,7 +127,7 @@ func freeFor(c config.Config) func(string) (int64, error) {
 
 // texts are the files of settings as they are now, without their secrets. A file that cannot be read is left out, and
 // the backup says so: a mistake in the settings must not keep the database from being backed up.
-func texts(c config.Config) ([]backup.Text, error) {
+func texts(c config.Config) ([]backup.SettingsFile, error) {
 	if now, err := LoadConfig(c.Home); err == nil {
 		c = now
 	}
@@ -136,10 +135,10 @@ func texts(c config.Config) ([]backup.Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []backup.Text
+	var all []backup.SettingsFile
 	add := func(path string, in backup.Settings, by backup.Stripper, err error) error {
 		if err != nil {
-			all = append(all, backup.Text{Path: path, Fault: err.Error()})
+			all = append(all, backup.SettingsFile{Path: path, Fault: err.Error()})
 			return nil
 		}
 		if in.Text == nil {
@@ -307,7 +306,7 @@ func (u *unpacking) look(r *Restored) error {
 		return err
 	}
 	u.wants = func(path string) bool {
-		if !backup.IsText(path) {
+		if !backup.IsSettingsFile(path) {
 			return true
 		}
 		if strings.HasSuffix(path, mcp.FileName) {
@@ -316,7 +315,7 @@ func (u *unpacking) look(r *Restored) error {
 		}
 		return said == ""
 	}
-	texts, err := backup.Texts(u.from)
+	texts, err := backup.SettingsFiles(u.from)
 	for _, path := range texts {
 		if u.wants(path) {
 			r.Settings = append(r.Settings, path)
@@ -347,7 +346,7 @@ func (u *unpacking) unpack(ctx context.Context, room string) (moves []swap.Move,
 	var texts []string
 	m, err := backup.Unpack(ctx, u.from, into, func(path string) bool {
 		wants := u.wants(path)
-		if wants && backup.IsText(path) {
+		if wants && backup.IsSettingsFile(path) {
 			texts = append(texts, path)
 		}
 		return wants

@@ -82,8 +82,8 @@ func fakeHome(t testing.TB) (h Home, dir string) {
 			{"workspace", filepath.Join(dir, "workspace")},
 			{"agents/helper/workspace", filepath.Join(dir, "agents/helper/workspace")},
 		},
-		Texts: func() ([]Text, error) {
-			return []Text{{
+		SettingsFiles: func() ([]SettingsFile, error) {
+			return []SettingsFile{{
 				Path: "corebot.yaml", Data: []byte("log: {level: debug}\n"),
 				Secrets: []Secret{{File: "corebot.yaml", Setting: "webhook.token", Reference: "file:webhook.token"}},
 			}}, nil
@@ -292,7 +292,7 @@ func TestABackupThatFailsLeavesNothing(t *testing.T) {
 			h.Database.(*fakeDatabase).fails(errors.New("no"))
 		},
 		"settings that cannot be read": func(h *Home, _ string, _ context.CancelFunc) {
-			h.Texts = func() ([]Text, error) { return nil, errors.New("no") }
+			h.SettingsFiles = func() ([]SettingsFile, error) { return nil, errors.New("no") }
 		},
 		"too little room": func(h *Home, _ string, _ context.CancelFunc) {
 			h.Free = func(string) (int64, error) { return 30, nil }

@@ -17,7 +17,7 @@ import (
 // maxFaults is how many damaged files an error names.
 const maxFaults = 5
 
-// Check reads every file of a backup and holds it against the manifest. It changes nothing.
+// Check reads every file of a backup and compares its size and its hash with the manifest. It changes nothing.
 func Check(ctx context.Context, dir string) (Manifest, error) {
 	c := newCopier(ctx, nil, nil)
 	return walk(ctx, dir, func(f File, in io.Reader) error {
@@ -25,22 +25,22 @@ func Check(ctx context.Context, dir string) (Manifest, error) {
 			return nil
 		}
 		size, sum, err := c.pour(io.Discard, in, f.Size+1)
-		return f.is(size, sum, err)
+		return f.verify(size, sum, err)
 	})
 }
 
 var errChanged = errors.New("it is not what was backed up")
 
-// is says whether what was read is what was backed up.
-func (f File) is(size int64, sum string, err error) error {
+// verify compares what was read with the manifest: its size and its hash. err is the error of the read.
+func (f File) verify(size int64, sum string, err error) error {
 	if err == nil && (size != f.Size || sum != f.SHA256) {
 		return errChanged
 	}
 	return err
 }
 
-// Unpack copies files of a backup into a directory, with the rights and times that they had, and hashes them. wants
-// says which, by their paths. The database is not copied: see storage.Restore.
+// Unpack copies the files of a backup whose paths wants accepts into a directory, with the rights and times that they
+// had, and verifies each. The database is not copied: see storage.Restore.
 func Unpack(ctx context.Context, dir, into string, wants func(path string) bool) (m Manifest, err error) {
 	to, err := os.OpenRoot(into)
 	if err != nil {
@@ -57,12 +57,12 @@ func Unpack(ctx context.Context, dir, into string, wants func(path string) bool)
 			return errors.Join(to.MkdirAll(path.Dir(name), 0o700), to.Symlink(string(f.Link), name))
 		}
 		size, sum, err := c.write(f, in)
-		return f.is(size, sum, err)
+		return f.verify(size, sum, err)
 	})
 	if err != nil {
 		return m, err
 	}
-	for _, tree := range m.Trees { // those without files, too
+	for _, tree := range m.Trees { // a tree without files is made, too
 		if err := to.MkdirAll(tree, 0o700); err != nil {
 			return m, err
 		}
@@ -109,7 +109,7 @@ func damaged(err error) error {
 	return corebot.WithHint(err, "nothing was changed; take another backup")
 }
 
-// bare is an error without the name of the file, which stands before it.
+// bare takes the path out of an error: the caller writes the name of the file before the error.
 func bare(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err
@@ -153,7 +153,8 @@ func open(dir string) (*os.Root, *os.File, error) {
 	return root, file, nil
 }
 
-// noBackup says that a directory is no backup, and which one in it is meant, perhaps.
+// noBackup is the error for a directory without a manifest. Its hint names the newest backup inside the directory, if
+// there is one.
 func noBackup(dir string) error {
 	hint := "name a directory that `corebot db backup` has made"
 	if found, err := List(dir); err == nil && len(found) > 0 {
@@ -162,21 +163,21 @@ func noBackup(dir string) error {
 	return corebot.WithHint(fmt.Errorf("%s is no backup: it has no %s", dir, ManifestName), hint)
 }
 
-// TreeOf is the directory of a home that a path in a backup is below; empty: none.
+// TreeOf gives the copied directory, such as workspace, that has a path of a backup; empty: no such directory has it.
 func TreeOf(path string) string {
 	_, tree := partOf(path)
 	return tree
 }
 
-// Texts lists the files of settings that a backup has.
-func Texts(dir string) (all []string, err error) {
+// SettingsFiles lists the paths of the files of settings that a backup has.
+func SettingsFiles(dir string) (all []string, err error) {
 	root, file, err := open(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close(), root.Close()) }()
 	_, err = readManifest(bufio.NewReader(file), func(f File) error {
-		if IsText(f.name()) {
+		if IsSettingsFile(f.name()) {
 			all = append(all, f.name())
 		}
 		return nil
@@ -184,8 +185,8 @@ func Texts(dir string) (all []string, err error) {
 	return all, err
 }
 
-// IsText says whether a path in a backup is a file of settings.
-func IsText(path string) bool {
+// IsSettingsFile says whether a path in a backup is a file of settings.
+func IsSettingsFile(path string) bool {
 	p, _ := partOf(path)
-	return p == partText
+	return p == partSettings
 }

@@ -143,7 +143,7 @@ func (c *copier) file(root *os.Root, at string, f File) error {
 }
 
 // text writes a file of settings.
-func (c *copier) text(t Text) error {
+func (c *copier) text(t SettingsFile) error {
 	f := File{Path: t.Path, Size: int64(len(t.Data)), Modified: time.Now().UTC()}
 	_, sum, err := c.write(f, bytes.NewReader(t.Data))
 	if err != nil {

@@ -34,8 +34,8 @@ type Tree struct {
 	Dir  string // where it is; it may be missing
 }
 
-// Text is a file of settings without its secrets.
-type Text struct {
+// SettingsFile is a file of settings without its secrets.
+type SettingsFile struct {
 	Path    string
 	Data    []byte
 	Secrets []Secret
@@ -47,8 +47,8 @@ type Home struct {
 	Version  string // of Corebot
 	Database Database
 	Trees    []Tree
-	// Texts gives the settings as they are now.
-	Texts func() ([]Text, error)
+	// SettingsFiles gives the settings as they are now.
+	SettingsFiles func() ([]SettingsFile, error)
 	// Free is how many bytes a backup can take on the disk of a path. Nil: any number.
 	Free func(path string) (int64, error)
 }
@@ -191,7 +191,7 @@ func (h Home) fill(ctx context.Context, dir string) (m Manifest, err error) {
 			m.Trees = append(m.Trees, t.Path)
 		}
 	}
-	texts, err := h.Texts()
+	texts, err := h.SettingsFiles()
 	if err != nil {
 		return m, err
 	}

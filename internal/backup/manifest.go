@@ -81,12 +81,12 @@ const (
 	partNone part = iota
 	partDatabase
 	partTree
-	partText
+	partSettings
 )
 
 var (
-	treePath = lazy.Regexp(`^(?:data/files|workspace|agents/[a-z0-9][a-z0-9-]{0,31}/workspace)$`)
-	textPath = lazy.Regexp(`^(?:corebot\.(?:ya?ml|toml|json)|(?:agents/[a-z0-9][a-z0-9-]{0,31}/)?\.mcp\.json)$`)
+	treePath     = lazy.Regexp(`^(?:data/files|workspace|agents/[a-z0-9][a-z0-9-]{0,31}/workspace)$`)
+	settingsPath = lazy.Regexp(`^(?:corebot\.(?:ya?ml|toml|json)|(?:agents/[a-z0-9][a-z0-9-]{0,31}/)?\.mcp\.json)$`)
 )
 
 // partOf gives the part that a path belongs to, and the directory of a tree.
@@ -94,8 +94,8 @@ func partOf(name string) (p part, tree string) {
 	if name == DatabasePath {
 		return partDatabase, ""
 	}
-	if textPath().MatchString(name) {
-		return partText, ""
+	if settingsPath().MatchString(name) {
+		return partSettings, ""
 	}
 	for tree = path.Dir(name); tree != "."; tree = path.Dir(tree) {
 		if treePath().MatchString(tree) {

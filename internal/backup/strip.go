@@ -31,10 +31,10 @@ type Stripper struct {
 	Hide func(text string) string
 }
 
-// Strip gives the settings without secrets, and where they look for those. A file without any stays as it is, with its
-// comments. Another one is written anew, as JSON.
-func (s Stripper) Strip(in Settings) (Text, error) {
-	out := Text{Path: in.Path, Data: in.Text}
+// Strip gives the settings without secrets, and the references that stand in their place. A file without secrets stays as
+// it is, with its comments. Any other file is written anew, as JSON.
+func (s Stripper) Strip(in Settings) (SettingsFile, error) {
+	out := SettingsFile{Path: in.Path, Data: in.Text}
 	tree := s.strip(&out, nil, in.Tree)
 	clean := !slices.ContainsFunc(out.Secrets, func(one Secret) bool { return one.LeftOut })
 	if clean && s.Hide(string(in.Text)) == string(in.Text) {
@@ -42,7 +42,7 @@ func (s Stripper) Strip(in Settings) (Text, error) {
 	}
 	text, err := json.MarshalIndent(tree, "", "  ")
 	if err != nil {
-		return Text{}, fmt.Errorf("write %s without its secrets: %w", in.Path, err)
+		return SettingsFile{}, fmt.Errorf("write %s without its secrets: %w", in.Path, err)
 	}
 	out.Path, out.Data = in.As, append(text, '\n')
 	for i := range out.Secrets {
@@ -52,7 +52,7 @@ func (s Stripper) Strip(in Settings) (Text, error) {
 }
 
 // strip gives a value of the tree without secrets.
-func (s Stripper) strip(out *Text, path []string, value any) any {
+func (s Stripper) strip(out *SettingsFile, path []string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		clean := make(map[string]any, len(v))
@@ -78,7 +78,7 @@ func (s Stripper) strip(out *Text, path []string, value any) any {
 	return value
 }
 
-func (s Stripper) text(out *Text, path []string, text string) string {
+func (s Stripper) text(out *SettingsFile, path []string, text string) string {
 	named := s.Secret(path)
 	one := Secret{File: out.Path, Setting: strings.Join(path, "."), Reference: text}
 	switch {

@@ -41,10 +41,15 @@ type timeoutError struct {
 
 func (e *timeoutError) Error() string { return fmt.Sprintf("%s for %s", e.what, e.after) }
 
-// oddAnswer is a success status with a body that is neither a stream nor a JSON object.
-type oddAnswer struct{ what string }
+// oddAnswer is a success status with a body that is not what was asked for.
+type oddAnswer struct {
+	wanted string // empty: a stream of events
+	what   string // that came
+}
 
-func (e *oddAnswer) Error() string { return "instead of a stream of events came " + e.what }
+func (e *oddAnswer) Error() string {
+	return fmt.Sprintf("instead of %s came %s", cmp.Or(e.wanted, "a stream of events"), e.what)
+}
 
 // BodyError is a success status with a JSON object in place of a stream: some gateways send errors so.
 type BodyError struct {

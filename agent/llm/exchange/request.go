@@ -12,7 +12,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// Listing is the model of an endpoint that is only asked which models it has: errors read "ask for its models at …".
+// Listing takes the place of a model in the [Options] of an endpoint that is only asked which models it has. Errors
+// name it: "ask for its models at …".
 const Listing = "for its models"
 
 const (
@@ -20,8 +21,8 @@ const (
 	maxListBody = 4 << 20
 )
 
-// Models asks which models a provider has, at a path below the base URL. Both APIs list them alike. Its errors are
-// those of [Endpoint.Failure]. A provider that has no such list gives an error of status 404.
+// Models asks which models a provider has, at a path below the base URL. The APIs of OpenAI and of Anthropic list them
+// alike. Its errors are those of [Endpoint.Failure]. A provider that has no such list gives an error of status 404.
 func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
@@ -30,7 +31,7 @@ func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) 
 		return nil, e.Failure(err, Status{})
 	}
 	req.Header = header.Clone()
-	body, err := e.whole(req, maxListBody)
+	body, err := e.fetch(req, maxListBody)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) 
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, e.Failure(&oddAnswer{"something other than a list of models"}, Status{})
+		return nil, e.Failure(&oddAnswer{wanted: "a list of models", what: "something else"}, Status{})
 	}
 	names := make([]string, 0, len(list.Data))
 	for _, m := range list.Data {
@@ -51,16 +52,16 @@ func (e *Endpoint) Models(ctx context.Context, path string, header http.Header) 
 	return names, nil
 }
 
-// Refused is an answer that refuses the request for what it has in it: its text, or its size.
-func Refused(code int) bool {
+// refusesContent reports whether a status refuses the content of the request: its text, or its size.
+func refusesContent(code int) bool {
 	return code == http.StatusBadRequest || code == http.StatusRequestEntityTooLarge ||
 		code == http.StatusUnprocessableEntity
 }
 
-// Post sends JSON to a path below the base URL and reads an answer in JSON of at most so many bytes. The call has the
-// endpoint's whole time. Its errors are those of [Endpoint.Failure]. An answer for which [Refused] is true is also
-// [corebot.ErrInvalid].
-func (e *Endpoint) Post(ctx context.Context, path string, header http.Header, in, out any, most int64) error {
+// Post sends JSON to a path below the base URL and reads an answer in JSON of at most maxBytes. The call can take all of
+// the endpoint's time limit. Its errors are those of [Endpoint.Failure]. If the provider refuses the content of the
+// request, the error is also [corebot.ErrInvalid].
+func (e *Endpoint) Post(ctx context.Context, path string, header http.Header, in, out any, maxBytes int64) error {
 	ctx, cancel := e.Limit(ctx)
 	defer cancel()
 	text, err := json.Marshal(in)
@@ -73,18 +74,18 @@ func (e *Endpoint) Post(ctx context.Context, path string, header http.Header, in
 	}
 	req.Header = header.Clone()
 	req.Header.Set("Content-Type", "application/json")
-	body, err := e.whole(req, most)
+	body, err := e.fetch(req, maxBytes)
 	if err != nil {
 		return err
 	}
 	if json.Unmarshal(body, out) != nil {
-		return e.Failure(&oddAnswer{"something other than the JSON that was asked for"}, Status{})
+		return e.Failure(&oddAnswer{wanted: "the JSON that was asked for", what: "something else"}, Status{})
 	}
 	return nil
 }
 
-// whole makes a request whose answer is one piece, and reads that of at most so many bytes.
-func (e *Endpoint) whole(req *http.Request, most int64) ([]byte, error) {
+// fetch makes a request whose answer is no stream, and reads at most maxBytes of the answer.
+func (e *Endpoint) fetch(req *http.Request, maxBytes int64) ([]byte, error) {
 	for name, value := range e.Header {
 		req.Header.Set(name, value)
 	}
@@ -96,14 +97,14 @@ func (e *Endpoint) whole(req *http.Request, most int64) ([]byte, error) {
 		return nil, e.Failure(err, Status{})
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBytes))
 	if err != nil {
 		return nil, e.Failure(err, Status{})
 	}
 	if resp.StatusCode != http.StatusOK {
 		failed := e.Failure(fmt.Errorf("status %d", resp.StatusCode), statusIn(resp.StatusCode, body))
 		failed.RetryAfter = retryAfter(resp.Header, time.Now())
-		if Refused(resp.StatusCode) {
+		if refusesContent(resp.StatusCode) {
 			failed.Err = &about{failed.Error(), corebot.ErrInvalid}
 		}
 		return nil, failed
@@ -111,7 +112,7 @@ func (e *Endpoint) whole(req *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// statusIn is what a refusal says, in the provider's own words where it has some.
+// statusIn reads the body of an error in the provider's own words. A body that is not the usual JSON is the message.
 func statusIn(code int, body []byte) Status {
 	var refusal struct {
 		Error struct {
