@@ -51,7 +51,7 @@ func (t *turn) transcribe(ctx context.Context, parts []corebot.Part) ([]corebot.
 // transcript takes a transcript from the journal, or makes it. An earlier attempt that went past this place without one
 // keeps its journal: then there is none.
 func (t *turn) transcript(ctx context.Context, p corebot.Part) (heard corebot.Answer, there bool, err error) {
-	if s, ok := t.recorded(corebot.StepTranscript); ok {
+	if s, ok := t.nextRecorded(corebot.StepTranscript); ok {
 		return *s.Answer, true, nil
 	}
 	if t.position < len(t.delivery.Journal) {

@@ -9,10 +9,10 @@ import (
 	"github.com/corebot/corebot/internal/fault"
 )
 
-// recorded takes the step at the turn's position from the journal of earlier attempts, if it is of this kind. Otherwise
-// the position stays: the caller tries another kind, or does the step anew. A resumed turn takes the way of the first
-// attempt. If it does not, the journal refuses the new step with [corebot.ErrDiverged].
-func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
+// nextRecorded gives the step at the turn's position from the journal of earlier attempts, and moves on, if the step is
+// of this kind. Otherwise the position stays: the caller tries another kind, or does the step anew. A resumed turn
+// repeats the steps of the first attempt. If it does not, the journal refuses the new step with [corebot.ErrDiverged].
+func (t *turn) nextRecorded(kind corebot.StepKind) (corebot.Step, bool) {
 	if t.position >= len(t.delivery.Journal) {
 		return corebot.Step{}, false
 	}
@@ -24,13 +24,13 @@ func (t *turn) recorded(kind corebot.StepKind) (corebot.Step, bool) {
 	return s, true
 }
 
-// passSummaries skips the steps in which earlier attempts found facts and made summaries. Summaries are stored beside
+// skipSummaries skips the steps in which earlier attempts found facts and made summaries. Summaries are stored beside
 // the history, where this attempt has already found the newest one.
-func (t *turn) passSummaries() {
+func (t *turn) skipSummaries() {
 	for {
-		if _, ok := t.recorded(corebot.StepFacts); ok {
+		if _, ok := t.nextRecorded(corebot.StepFacts); ok {
 			t.learned = true
-		} else if _, ok := t.recorded(corebot.StepSummary); ok {
+		} else if _, ok := t.nextRecorded(corebot.StepSummary); ok {
 			t.learned = false
 		} else {
 			return
@@ -107,7 +107,7 @@ func (s *step) Wait(ctx context.Context, w corebot.Pending, e corebot.AuditEvent
 	return stands, err
 }
 
-// done is the step of the call with its result.
+// done gives the step of the call with its result.
 func (s *step) done(result corebot.ToolResult) corebot.Step {
 	if s.startedAt.IsZero() {
 		s.startedAt = time.Now()
@@ -119,10 +119,10 @@ func (s *step) done(result corebot.ToolResult) corebot.Step {
 	}
 }
 
-// maxRepeats is how many equal results of one call make a turn count as stuck.
+// maxRepeats is how often the same call can have the same result before the turn counts as stuck.
 const maxRepeats = 3
 
-// repeats notices a model that goes in circles: the same call with the same result again and again.
+// repeats counts how often the same call had the same result: a model can repeat itself without end.
 type repeats struct {
 	seen map[[sha256.Size]byte]int
 	most int

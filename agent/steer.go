@@ -43,7 +43,7 @@ func (t *turn) interjected(ctx context.Context) (bool, error) {
 
 // nextMerged takes a message from the journal of an earlier attempt.
 func (t *turn) nextMerged() bool {
-	s, ok := t.recorded(corebot.StepMerge)
+	s, ok := t.nextRecorded(corebot.StepMerge)
 	if ok {
 		t.heldBack = append(t.heldBack, *s.Merged)
 	}

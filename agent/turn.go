@@ -174,8 +174,8 @@ const lastWordText = "[corebot] No more tool calls are possible in this turn. An
 // ask takes the next model answer, from the journal if it is there. One that asks for tools is journaled before they
 // run; the final one rides in the turn's commit.
 func (t *turn) ask(ctx context.Context) (corebot.Answer, error) {
-	t.passSummaries()
-	if s, ok := t.recorded(corebot.StepModel); ok {
+	t.skipSummaries()
+	if s, ok := t.nextRecorded(corebot.StepModel); ok {
 		t.addAnswer(*s.Answer)
 		return *s.Answer, nil
 	}
@@ -367,7 +367,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 		return notRun("an answer may have %d tool calls", maxCalls), nil
 	}
 	handle := &step{turn: t, position: t.position, call: call, behind: behind}
-	switch s, ok := t.recorded(corebot.StepTool); {
+	switch s, ok := t.nextRecorded(corebot.StepTool); {
 	case ok && s.State == corebot.StepDone:
 		return *s.Result, nil
 	case ctx.Err() != nil:

@@ -37,7 +37,7 @@ type FileOpener interface {
 
 // Attached is the content of a part of an incoming message: bytes that came with it, or a way to get them.
 type Attached struct {
-	Part int    // which of the message's parts it is of, those that are no text counted from 0
+	Part int    // the part that has this content, counted from 0 among the parts that are no text
 	Data []byte `json:",omitempty"`
 
 	// Missing says why there is no content, such as that it came damaged. The part says so.

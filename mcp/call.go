@@ -72,7 +72,7 @@ func (s *server) ask(ctx context.Context, tool string, call tools.Call,
 	began := time.Now()
 	a, err := session.call(ctx, tool, args, s.patience(), s.longest())
 	outcome = s.judge(ctx, pass, err)
-	s.metrics.asked(time.Since(began))
+	s.metrics.took(time.Since(began))
 	if err != nil {
 		return "", outcome, err
 	}

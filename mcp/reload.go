@@ -131,7 +131,7 @@ func (m *Manager) place(spec Spec, again bool) {
 // begin makes a server and, while servers run, starts it.
 func (m *Manager) begin(spec Spec) *server {
 	s := newServer(spec, &m.opts, m.metrics, m.publish)
-	m.metrics.show(spec.Name)
+	m.metrics.add(spec.Name)
 	if m.life != nil {
 		s.start(m.life)
 		m.settleBy = time.Now().Add(moment)

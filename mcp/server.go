@@ -130,7 +130,7 @@ func (s *server) supervise(ctx context.Context) {
 // once connects and serves until the connection ends; it returns why.
 func (s *server) once(ctx context.Context) error {
 	session, err := s.open(ctx)
-	s.metrics.connected(s.spec.Name, err)
+	s.metrics.connectEnded(s.spec.Name, err)
 	if err != nil {
 		return err
 	}

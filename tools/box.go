@@ -187,7 +187,7 @@ func (b *Box) call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	if j.intended() && (!ok || !tool.traits.mayRepeat()) {
 		return j.finishLost(ctx)
 	}
-	if r, done, err := j.waits(ctx); done || err != nil {
+	if r, done, err := j.resumeWait(ctx); done || err != nil {
 		return r, err
 	}
 	if !ok {

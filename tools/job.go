@@ -249,7 +249,7 @@ func explained(err error) string {
 // the result. The store can also refuse or deny the effect.
 func (j *job) succeed(ctx context.Context, out output) (corebot.ToolResult, error) {
 	if out.wait.Kind != "" {
-		return j.wait(ctx, out.wait)
+		return j.beginWait(ctx, out.wait)
 	}
 	if out.effect == nil {
 		return j.finish(ctx, corebot.OutcomeSuccess, out.text)

@@ -9,12 +9,12 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// A call that waits was decided when it began to wait. So it is not decided anew when it wakes, and its tool need not
-// be there any more: what came is the result. After a crash the call finds its wait in the store. A call that has only
-// opened a wait, and a call of a replay, find none to go on with, and begin anew.
+// Policy decides on a call that waits before the wait begins. When the wait ends, policy is not asked again, and the
+// tool need not exist any more: what came is the result. After a crash the call finds its wait in the store. A call
+// that only opened a wait for a later call, and a call of a replay, find no wait of their own, and begin anew.
 
-// waits ends a call of which an earlier attempt has begun to wait. done is false if there is nothing to go on with.
-func (j *job) waits(ctx context.Context) (r corebot.ToolResult, done bool, err error) {
+// resumeWait goes on with a call that an earlier attempt let wait. done is false if the call has no such wait.
+func (j *job) resumeWait(ctx context.Context) (r corebot.ToolResult, done bool, err error) {
 	if j.step.State() != corebot.StepWaiting {
 		return r, false, nil
 	}
@@ -26,12 +26,12 @@ func (j *job) waits(ctx context.Context) (r corebot.ToolResult, done bool, err e
 		j.label, j.event.Tool = t.name, t.name
 	}
 	j.event.Rule = stands.Rule
-	r, err = j.waited(ctx, stands)
+	r, err = j.endWait(ctx, stands)
 	return r, true, err
 }
 
-// wait begins to wait.
-func (j *job) wait(ctx context.Context, w Wait) (corebot.ToolResult, error) {
+// beginWait stores that the call waits.
+func (j *job) beginWait(ctx context.Context, w Wait) (corebot.ToolResult, error) {
 	stands, err := j.step.Wait(ctx, w.Pending, j.event)
 	if refused := (*corebot.Refused)(nil); errors.As(err, &refused) {
 		return j.finish(ctx, corebot.OutcomeError, failure(err))
@@ -42,14 +42,14 @@ func (j *job) wait(ctx context.Context, w Wait) (corebot.ToolResult, error) {
 	if stands.State == corebot.WaitOpen {
 		return j.finish(ctx, corebot.OutcomeSuccess, w.Opened(stands))
 	}
-	return j.waited(ctx, stands)
+	return j.endWait(ctx, stands)
 }
 
-// waited ends a call whose wait has ended. The error is [*corebot.Waiting] while it waits.
-func (j *job) waited(ctx context.Context, w corebot.Pending) (corebot.ToolResult, error) {
+// endWait makes the result of a call from its wait. While the wait goes on, the error is [*corebot.Waiting].
+func (j *job) endWait(ctx context.Context, w corebot.Pending) (corebot.ToolResult, error) {
 	j.ran, j.readOutside = true, w.Word.Outside
 	if w.Kind == corebot.WaitJob {
-		return j.jobEnded(ctx, w)
+		return j.endJobWait(ctx, w)
 	}
 	switch w.State {
 	case corebot.WaitAwaited:
@@ -59,11 +59,11 @@ func (j *job) waited(ctx context.Context, w corebot.Pending) (corebot.ToolResult
 	case corebot.WaitEnded:
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: wait %d was given up: %s", w.ID, w.Reason))
 	}
-	return j.finish(ctx, corebot.OutcomeSuccess, cameInWords(w))
+	return j.finish(ctx, corebot.OutcomeSuccess, textOfWait(w))
 }
 
-// jobEnded ends a call that has waited for a job, or that has begun one in the background.
-func (j *job) jobEnded(ctx context.Context, w corebot.Pending) (corebot.ToolResult, error) {
+// endJobWait does the same for the wait for a job: a child turn, or a question to another agent.
+func (j *job) endJobWait(ctx context.Context, w corebot.Pending) (corebot.ToolResult, error) {
 	j.cost = &w.Cost
 	switch w.State {
 	case corebot.WaitAwaited:
@@ -76,8 +76,8 @@ func (j *job) jobEnded(ctx context.Context, w corebot.Pending) (corebot.ToolResu
 	return j.finish(ctx, corebot.OutcomeSuccess, w.Word.Text)
 }
 
-// cameInWords is what a model reads of what it has waited for.
-func cameInWords(w corebot.Pending) string {
+// textOfWait is the result that a model reads of a wait for a time or a word.
+func textOfWait(w corebot.Pending) string {
 	switch text := w.Word.Text; {
 	case w.Kind == corebot.WaitWord && text == "":
 		return "the word has come, without a text"

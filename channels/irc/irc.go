@@ -101,7 +101,7 @@ func isNick(s string) bool {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Network is the line for the list of networks.
+// Network describes IRC for the list of networks in package internal/app.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
 		Name: "irc", People: true, About: "a nick on IRC",

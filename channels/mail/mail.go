@@ -84,7 +84,7 @@ func (s Settings) Validate() error {
 const authservHint = "open the source of a mail in the mailbox: the first word behind Authentication-Results is " +
 	"the name"
 
-// Network is the line for the list of networks.
+// Network describes mail for the list of networks in package internal/app.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
 		Name: "mail", People: true, Redelivers: rereads, About: "a mailbox, by IMAP and SMTP",

@@ -64,7 +64,7 @@ func (s Settings) Validate() error {
 	return channels.CheckStream(s.Stream, streamLeast, s.Homeserver)
 }
 
-// Network is the line for the list of networks.
+// Network describes Matrix for the list of networks in package internal/app.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
 		Name: "matrix", People: true, Redelivers: 24 * time.Hour, About: about(),

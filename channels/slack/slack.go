@@ -56,7 +56,7 @@ func (s Settings) Validate() error {
 	return channels.CheckStream(s.Stream, streamLeast, s.APIURL)
 }
 
-// Network is the line for the list of networks.
+// Network describes Slack for the list of networks in package internal/app.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
 		Name: "slack", People: true, Redelivers: 24 * time.Hour, About: "an app of Slack",

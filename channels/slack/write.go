@@ -6,14 +6,17 @@ import (
 	"github.com/corebot/corebot/channels/markup"
 )
 
-// escapes are what Slack reads as its own. Escaped, no word of a model names a person, a group or an address.
+// escapes are the characters with which Slack's own marks begin. With them escaped, a model's text cannot mention a
+// person or a group, or make a link.
 var escapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 func escape(text string) string { return escapes.Replace(text) }
 
-// size is the length of a text in a message: with its escapes, and with a mark at each end of a line, as quotes and
-// styles have.
-func size(text string) int { return len(escape(text)) + 6*strings.Count(text, "\n") }
+// marksOfLine is an allowance for the marks of a line: a style has one at each end, and a quote one in front.
+const marksOfLine = 6
+
+// size estimates the bytes of a text in a message: with its escapes, and with marks for each line.
+func size(text string) int { return len(escape(text)) + marksOfLine*strings.Count(text, "\n") }
 
 // write writes styled text as mrkdwn.
 func write(spans []markup.Span) string {
@@ -41,7 +44,7 @@ func write(spans []markup.Span) string {
 	return b.String()
 }
 
-// block is code or a table: the marks stand at its first and its last span.
+// block writes the span i of a code block or a table. The first span of a block begins the block, the last ends it.
 func block(spans []markup.Span, i int) string {
 	s := spans[i]
 	// three of the marks inside would end the block: a space without width keeps them apart
@@ -55,7 +58,8 @@ func block(spans []markup.Span, i int) string {
 	return text
 }
 
-// linked is a link. Only addresses of the web are links, and none has what would end it.
+// linked writes a link if its address is one of the web and has no character that would end the link. Otherwise the
+// address stands in parentheses behind the label.
 func linked(s markup.Span, label string) string {
 	web := strings.HasPrefix(s.Link, "https://") || strings.HasPrefix(s.Link, "http://")
 	if !web || strings.ContainsAny(s.Link, "<>| \n") || strings.TrimSpace(label) == "" {
@@ -65,7 +69,8 @@ func linked(s markup.Span, label string) string {
 	return "<" + escape(s.Link) + "|" + label + ">"
 }
 
-// styled puts the marks of a style around the words of a text, line by line: white space stays outside.
+// styled puts the marks of a style around each line of a text. White space at the ends of a line stays outside of the
+// marks, because Slack ignores a mark beside white space.
 func styled(s markup.Span, text string) string {
 	marks := ""
 	if s.Style&markup.Code != 0 {
@@ -104,8 +109,8 @@ func reversed(marks string) string {
 	return b.String()
 }
 
-// literal keeps the marks in a text without a style from being marks: a space without width stands behind each that
-// could begin a style.
+// literal keeps characters of a plain text, such as *, from beginning a style: it puts a space without width behind
+// each of them that could.
 func literal(text string) string {
 	var b strings.Builder
 	for i, r := range text {

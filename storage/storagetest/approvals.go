@@ -201,7 +201,7 @@ func requestIsResolvedOnce(s *suite) {
 	for i, decision := range []corebot.Decision{{Approve: true}, {}} {
 		for range 4 {
 			all.Go(func() {
-				err := s.Approvals(hands(person(fmt.Sprint(i)))).Resolve(s.ctx(), asked.ID, decision)
+				err := s.Approvals(callBy(person(fmt.Sprint(i)))).Resolve(s.ctx(), asked.ID, decision)
 				if told := (*corebot.Resolved)(nil); err == nil {
 					won.Add(1)
 				} else if !errors.As(err, &told) || told.Approval.State == corebot.ApprovalAwaited ||
@@ -310,7 +310,9 @@ func approvalEndsWithCall(s *suite) {
 
 func endLeavesNothingWaiting(s *suite) {
 	for i, o := range []corebot.Outcome{
-		{Verb: corebot.Done, End: corebot.EndRefused}, {Verb: corebot.Done, End: corebot.EndStopped}, given(), given(),
+		{Verb: corebot.Done, End: corebot.EndRefused},
+		{Verb: corebot.Done, End: corebot.EndStopped},
+		deadLettered(), deadLettered(),
 	} {
 		d, asked := s.asks(fmt.Sprint(i))
 		want := corebot.ApprovalDenied
@@ -350,7 +352,7 @@ func (s *suite) decide(id int64, by corebot.AuditEvent) (r corebot.Receipt, told
 func commandDecidesOnce(s *suite) {
 	_, asked := s.asks("1")
 	for n := range 2 {
-		r, told := s.decide(asked.ID, hands(person("root")))
+		r, told := s.decide(asked.ID, callBy(person("root")))
 		if r.Duplicate != (n == 1) || told != nil {
 			s.t.Fatalf("time %d: %+v, told %v", n, r, told)
 		}
@@ -365,7 +367,7 @@ func commandDecidesOnce(s *suite) {
 
 func deniedCommandResolvesNothing(s *suite) {
 	_, asked := s.asks("1")
-	by := hands(person("eve"))
+	by := callBy(person("eve"))
 	by.Event, by.Outcome = "tool.result", corebot.OutcomeDenied
 	s.decide(asked.ID, by)
 	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
@@ -384,7 +386,7 @@ func nonsenseResolvesNothing(s *suite) {
 	} {
 		s.wantErr(a.Resolve(s.ctx(), asked.ID, d), corebot.ErrInvalid)
 	}
-	_, told := s.decide(unknown, hands(person("root")))
+	_, told := s.decide(unknown, callBy(person("root")))
 	s.wantErr(told, corebot.ErrNotFound)
 	s.wantStates(asked, corebot.ApprovalAwaited, corebot.ApprovalAwaited, corebot.ApprovalAwaited)
 }

@@ -65,7 +65,7 @@ func eventComesBack(s *suite) {
 func eventsAreFiltered(s *suite) {
 	start := time.Now()
 	for i, tool := range []string{"fs.read", "fs.write", "fs.read"} {
-		e := hands(person("7"))
+		e := callBy(person("7"))
 		e.Event, e.Tool, e.Outcome, e.Key = "tool.result", tool, corebot.OutcomeSuccess, key("one")
 		if i == 2 {
 			e.Key, e.Outcome = thread("two", "1"), corebot.OutcomeDenied
@@ -111,7 +111,7 @@ func eventsAreFiltered(s *suite) {
 
 func decisionsAreWanted(s *suite) {
 	for _, event := range []string{"tool.decision", "tool.result"} {
-		e := hands(person("ann"))
+		e := callBy(person("ann"))
 		e.Event = event
 		s.note(e)
 	}
@@ -140,15 +140,15 @@ func (s *suite) verify(noted *corebot.AuditHead) corebot.AuditChain {
 
 func chainIsWhole(s *suite) {
 	s.equal("a new trail", s.verify(nil), corebot.AuditChain{})
-	s.note(hands(person("ann")))
+	s.note(callBy(person("ann")))
 	k := key("a")
 	s.publish(outbound(k, corebot.KindReply, "second", "another text under the same id"))
 	d := s.begin(k, "1")
 	// an event of it was written and taken back
 	s.wantErr(s.Ledger.Commit(s.ctx(), d, everything(k)), corebot.ErrConflict)
-	s.note(hands(person("ann")))
+	s.note(callBy(person("ann")))
 	s.reopen()
-	s.note(hands(person("ann")))
+	s.note(callBy(person("ann")))
 	c := s.verify(nil)
 	if c.Events != 3 || c.Past != 0 || len(s.events()) != 3 || len(c.Head.Hash) != 64 {
 		s.t.Errorf("the trail is %+v", c)
@@ -158,7 +158,7 @@ func chainIsWhole(s *suite) {
 func headsAreKnown(s *suite) {
 	var heads []corebot.AuditHead
 	for range 3 {
-		s.note(hands(person("ann")))
+		s.note(callBy(person("ann")))
 		heads = append(heads, s.verify(nil).Head)
 	}
 	s.reopen()

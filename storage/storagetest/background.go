@@ -34,7 +34,7 @@ func (s *suite) nothingPosted() {
 }
 
 func backgroundPosts(s *suite) {
-	for i, o := range []corebot.Outcome{says("found it"), given()} {
+	for i, o := range []corebot.Outcome{says("found it"), deadLettered()} {
 		d := s.begin(key("a"), fmt.Sprint(i))
 		w := s.spawn(d, 0, true)
 		if w.State != corebot.WaitOver || !strings.Contains(w.Word.Text, fmt.Sprint("/stop ", w.ID)) || w.Word.Outside {
@@ -143,7 +143,7 @@ func replayedJobPosts(s *suite) {
 			_, waits := s.awaiting(fmt.Sprint(how, stopped), 1)
 			id := waits[0].ID
 			child := s.job(id)
-			s.commit(child, corebot.Result{Outcome: given()})
+			s.commit(child, corebot.Result{Outcome: deadLettered()})
 			s.wantJob(id, corebot.JobFailed)
 			s.commit(s.claim(), corebot.Result{Outcome: answered()})
 			s.nothingPosted()
@@ -190,7 +190,7 @@ func runHasAllJobs(s *suite) {
 		if _, err := s.waitAt(d, corebot.MaxJobs, newJob(d, true)); !errors.Is(err, corebot.ErrTooManyJobs) {
 			s.t.Errorf("run %d: one job more: %v", run, err)
 		}
-		s.commit(d, corebot.Result{Outcome: given()})
+		s.commit(d, corebot.Result{Outcome: deadLettered()})
 		if run == 0 {
 			s.must(s.Letters.Replay(s.ctx(), d.Life, true))
 			d = s.claim()

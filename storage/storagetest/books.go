@@ -88,7 +88,7 @@ func useFollowsRoles(s *suite) {
 func answeredTurnsCount(s *suite) {
 	d := s.begin(key("a"), "1")
 	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.Spent{spent("m", 1, 0)}})
-	s.commit(s.claim(), corebot.Result{Outcome: given(), Spent: []corebot.Spent{spent("m", 10, 0)}})
+	s.commit(s.claim(), corebot.Result{Outcome: deadLettered(), Spent: []corebot.Spent{spent("m", 10, 0)}})
 	s.equal("of a turn that failed", s.use(corebot.UseFilter{}), corebot.Use{InputTokens: 11, Cost: 11})
 	s.turn(key("a"), "2", corebot.Result{Spent: []corebot.Spent{spent("m", 100, 0), spent("m", 100, 0)}})
 	s.equal("of both", s.use(corebot.UseFilter{}), corebot.Use{Turns: 1, InputTokens: 211, Cost: 211})

@@ -211,7 +211,7 @@ func chatsAreNoted(s *suite) {
 	s.wantErr(chats.Reset(s.ctx(), k), corebot.ErrNotFound)
 	s.wantErr(chats.SetModel(s.ctx(), k, "m"), corebot.ErrNotFound)
 	s.wantErr(chats.SetAccess(s.ctx(), k, "maybe"), corebot.ErrInvalid)
-	s.must(s.Chats(hands(person("ann"))).Register(s.ctx(), k, true, "A"))
+	s.must(s.Chats(callBy(person("ann"))).Register(s.ctx(), k, true, "A"))
 	s.must(chats.SetAccess(s.ctx(), k, corebot.DenyChat))
 	s.must(chats.SetQueueMode(s.ctx(), k, corebot.ModeSteer))
 	s.must(chats.SetModel(s.ctx(), k, "m"))

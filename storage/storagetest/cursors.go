@@ -8,7 +8,8 @@ import (
 	"github.com/corebot/corebot/bus"
 )
 
-// Cursors is how accounts of channels receive. It guarantees:
+// Cursors stores the batches of messages that accounts of channels receive, and how far each account has come. It
+// guarantees:
 //
 //   - An account that never received has the zero cursor, and each account has its own.
 //   - A batch leaves its messages in their order and its cursor, also after a restart.
@@ -46,7 +47,7 @@ func batch(c corebot.Cursor, messages ...corebot.Message) corebot.Batch {
 	return corebot.Batch{Channel: "test", Account: "acc", Messages: messages, Cursor: c}
 }
 
-// receive stores a batch and requires that each of its messages is as wanted: nil, or an error.
+// receive stores a batch, and requires the error (nil: none) of each of its messages.
 func (s *suite) receive(b corebot.Batch, lim corebot.Limits, want ...error) corebot.Cursor {
 	s.t.Helper()
 	receipts, next, err := s.Queue.Receive(s.ctx(), b, lim)
@@ -68,14 +69,6 @@ func (s *suite) wantCursor(account string, want corebot.Cursor) {
 	got, err := s.Queue.Cursor(s.ctx(), "test", account)
 	s.must(err)
 	s.equal("the cursor", got, want)
-}
-
-// wantNothing requires that nothing waits for a turn.
-func (s *suite) wantNothing() {
-	s.t.Helper()
-	if d, found := s.due(corebot.InboundPool); found {
-		s.t.Fatalf("message %s waits", d.Message.ID)
-	}
 }
 
 func cursorsAreOfAccounts(s *suite) {
@@ -125,7 +118,7 @@ func duplicatesHoldNothingBack(s *suite) {
 	for range 2 {
 		s.must(s.Queue.Settle(s.ctx(), s.claim(), answered()))
 	}
-	s.wantNothing()
+	s.nothingDue()
 }
 
 func refusalsHoldNothingBack(s *suite) {
@@ -150,7 +143,7 @@ func noRoomLeavesNothing(s *suite) {
 		_, _, err := s.Queue.Receive(s.ctx(), full, corebot.Limits{TotalDepth: 2})
 		s.wantErr(err, corebot.ErrOverloaded)
 		s.wantCursor("acc", c)
-		s.wantNothing()
+		s.nothingDue()
 	}
 	s.receive(full, corebot.Limits{TotalDepth: 3}, nil, nil, nil)
 }
@@ -163,7 +156,7 @@ func olderCursorLeavesNothing(s *suite) {
 		_, _, err := s.Queue.Receive(s.ctx(), batch(old.To("7"), prompt(k, "late")), corebot.Limits{})
 		s.wantErr(err, corebot.ErrCursorMoved)
 		s.wantCursor("acc", now)
-		s.wantNothing()
+		s.nothingDue()
 	}
 }
 
@@ -178,5 +171,5 @@ func repeatedBatchIsOne(s *suite) {
 	}
 	s.equal("the cursor", again, first)
 	s.must(s.Queue.Settle(s.ctx(), s.claim(), answered()))
-	s.wantNothing()
+	s.nothingDue()
 }

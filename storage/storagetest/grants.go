@@ -164,7 +164,7 @@ func oneOfTwoAdminsStays(s *suite) {
 		s.grant(admin(bob, everywhere))
 		var errs [2]error
 		var both sync.WaitGroup
-		both.Go(func() { errs[0] = s.Grants(hands(ann)).Grant(s.ctx(), normal(bob, everywhere)) })
+		both.Go(func() { errs[0] = s.Grants(callBy(ann)).Grant(s.ctx(), normal(bob, everywhere)) })
 		both.Go(func() { errs[1] = s.Grants(operator()).Revoke(s.ctx(), ann, everywhere) })
 		both.Wait()
 		if (errs[0] == nil) == (errs[1] == nil) {
@@ -179,11 +179,11 @@ func chatAdminOverrulesNobody(s *suite) {
 	} {
 		s.grant(g)
 	}
-	if err := s.Grants(hands(person("eve"))).Grant(s.ctx(), normal(person("ann"), key("room"))); err == nil {
+	if err := s.Grants(callBy(person("eve"))).Grant(s.ctx(), normal(person("ann"), key("room"))); err == nil {
 		s.t.Error("an admin of the chat overruled one who is admin everywhere")
 	}
 	s.wantRole(person("ann"), key("room"), corebot.RoleAdmin)
-	s.must(s.Grants(hands(person("bob"))).Grant(s.ctx(), normal(person("ann"), key("room"))))
+	s.must(s.Grants(callBy(person("bob"))).Grant(s.ctx(), normal(person("ann"), key("room"))))
 	s.wantRole(person("ann"), key("room"), corebot.RoleNormal)
 }
 
@@ -221,7 +221,7 @@ func grantsAreNoted(s *suite) {
 	ann, g := person("ann"), s.Grants(operator())
 	s.must(g.Grant(s.ctx(), admin(ann, key("a"))))
 	s.must(g.Revoke(s.ctx(), ann, key("a")))
-	s.must(s.Grants(hands(ann)).Grant(s.ctx(), admin(person("bob"), everywhere)))
+	s.must(s.Grants(callBy(ann)).Grant(s.ctx(), admin(person("bob"), everywhere)))
 	if err := g.Revoke(s.ctx(), person("bob"), everywhere); err == nil {
 		s.t.Error("the last admin was revoked")
 	}

@@ -282,7 +282,7 @@ func (s *suite) lose(k corebot.Key, kind corebot.Kind, id string) int64 {
 		s.t.Fatal("the message is not due")
 	}
 	time.Sleep(moment)
-	s.must(s.Queue.Settle(s.ctx(), d, given()))
+	s.must(s.Queue.Settle(s.ctx(), d, deadLettered()))
 	time.Sleep(moment)
 	return d.Life
 }
@@ -319,7 +319,7 @@ func undeliveredIsHeardOnce(s *suite) {
 		ends corebot.Result
 		want string
 	}{
-		{corebot.Result{Outcome: given()}, "lost"}, // a turn that fails has told nobody
+		{corebot.Result{Outcome: deadLettered()}, "lost"}, // a turn that fails has told nobody
 		{corebot.Result{Outcome: answered(), History: said("well")}, "lost"},
 		{corebot.Result{Outcome: answered(), History: said("so"), NewSession: true}, ""},
 		{corebot.Result{Outcome: answered(), History: said("anew")}, ""},

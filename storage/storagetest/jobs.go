@@ -193,7 +193,7 @@ func jobActsForParent(s *suite) {
 }
 
 func jobEnds(s *suite) {
-	broke := given()
+	broke := deadLettered()
 	broke.Plain = "the model is gone"
 	refused := corebot.Outcome{Verb: corebot.Done, End: corebot.EndRefused, Reason: "x"}
 	for i, o := range []corebot.Outcome{says("found"), broke, refused} {
@@ -274,7 +274,7 @@ func stopGoesDown(s *suite) {
 		switch how {
 		case "stopped":
 			m.Direction, m.Kind = corebot.Control, corebot.KindControl
-			_, err := s.Ledger.Stop(s.ctx(), m, d.Life, hands(person("ann")), func(bool) corebot.Message {
+			_, err := s.Ledger.Stop(s.ctx(), m, d.Life, callBy(person("ann")), func(bool) corebot.Message {
 				return outbound(m.Key, corebot.KindNotice, "told", "stopping")
 			})
 			s.must(err)
@@ -446,7 +446,7 @@ func commandStopsOnce(s *suite) {
 	w := s.spawn(d, 0, true)
 	s.commit(d, corebot.Result{Outcome: answered()})
 	for n := range 2 {
-		if r, told := s.stops(w.ID, hands(person("ann"))); r.Duplicate != (n == 1) || told != nil {
+		if r, told := s.stops(w.ID, callBy(person("ann"))); r.Duplicate != (n == 1) || told != nil {
 			s.t.Fatalf("time %d: %+v, told %v", n, r, told)
 		}
 	}
@@ -464,7 +464,7 @@ func commandStopsOnce(s *suite) {
 	s.wantEvents("job.begin", "job.stop", "job.end")
 	s.reopen()
 	other := s.spawn(s.begin(key("b"), "2"), 0, true)
-	by := hands(person("eve"))
+	by := callBy(person("eve"))
 	by.Event, by.Outcome = "stop", corebot.OutcomeDenied
 	m := prompt(key("b"), "/stop 2")
 	m.Direction, m.Kind = corebot.Control, corebot.KindControl
@@ -480,7 +480,7 @@ func commandStopsOnce(s *suite) {
 func jobTakesNoWord(s *suite) {
 	_, waits := s.awaiting("1", 1)
 	s.wantErr(s.words().Give(s.ctx(), waits[0].ID, corebot.Word{Text: "x"}), corebot.ErrNoWord)
-	_, told := s.resumes(waits[0].ID, hands(person("ann")))
+	_, told := s.resumes(waits[0].ID, callBy(person("ann")))
 	s.wantErr(told, corebot.ErrNoWord)
 	s.wantWait(waits[0].ID, corebot.WaitAwaited)
 }

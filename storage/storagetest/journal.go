@@ -156,7 +156,7 @@ func resumedRunBooksNothing(s *suite) {
 	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.Spent{spent("m", 1, 0)}})
 	s.resume()
 	s.reopen()
-	s.commit(s.resume(), corebot.Result{Outcome: given()})
+	s.commit(s.resume(), corebot.Result{Outcome: deadLettered()})
 	s.must(s.Letters.Replay(s.ctx(), d.Life, false))
 	s.commit(s.resume(), corebot.Result{Outcome: answered(), Spent: []corebot.Spent{spent("m", 20, 0)}})
 	s.equal("the use of the day", s.use(corebot.UseFilter{}),
@@ -179,7 +179,7 @@ func (s *suite) resume() corebot.Delivery {
 
 func effectIsOneCommit(s *suite) {
 	d := s.begin(key("a"), "1")
-	event := hands(person("ann"))
+	event := callBy(person("ann"))
 	event.Event, event.Outcome = "tool.result", corebot.OutcomeSuccess
 	s.must(s.Journal.Apply(s.ctx(), d, toolStep(0, "x", corebot.StepDone), corebot.RegisterChat{Chat: key("b")}, event))
 	s.reopen()
@@ -200,7 +200,7 @@ func refusedEffectLeavesNothing(s *suite) {
 		corebot.SendMessage{To: key("nobody"), Text: "hi", Known: true},
 		corebot.GrantRole{Principal: person("ann"), Role: "root"},
 	} {
-		err := s.Journal.Apply(s.ctx(), d, toolStep(0, "x", corebot.StepDone), e, hands(person("ann")))
+		err := s.Journal.Apply(s.ctx(), d, toolStep(0, "x", corebot.StepDone), e, callBy(person("ann")))
 		if refused := (*corebot.Refused)(nil); !errors.As(err, &refused) {
 			s.t.Errorf("%T: %v", e, err)
 		}
@@ -214,7 +214,7 @@ func deniedEffectIsStored(s *suite) {
 	ann := person("ann")
 	s.grant(corebot.Grant{Principal: ann, Role: corebot.RoleAdmin})
 	d := s.begin(key("a"), "1")
-	event := hands(ann)
+	event := callBy(ann)
 	event.Event, event.Outcome = "tool.result", corebot.OutcomeSuccess
 	err := s.Journal.Apply(s.ctx(), d, toolStep(0, "x", corebot.StepDone),
 		corebot.GrantRole{Principal: ann, Role: corebot.RoleNormal}, event)

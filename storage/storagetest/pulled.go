@@ -6,7 +6,8 @@ import (
 	"github.com/corebot/corebot"
 )
 
-// pulls has the clients of some channels fetch their messages, and counts what they are told.
+// pulls are the clients of one channel that fetch their messages from the mailbox. It counts the messages of which
+// each conversation was told.
 type pulls struct {
 	channel string
 
@@ -28,7 +29,7 @@ func (p *pulls) told(k corebot.Key) int {
 	return p.posted[k]
 }
 
-// pull has the clients of the tests' channel fetch their messages from now on.
+// pull makes the clients of the tests' channel fetch their messages from now on.
 func (s *suite) pull() *pulls {
 	p := &pulls{channel: "test", posted: map[corebot.Key]int{}}
 	s.MailFor(p)

@@ -103,8 +103,8 @@ func operator() corebot.AuditEvent {
 	return corebot.AuditEvent{Entry: corebot.EntryOperator, Principal: corebot.Principal{ID: "7"}}
 }
 
-// hands are those of a person whose turn calls a tool.
-func hands(p corebot.Principal) corebot.AuditEvent {
+// callBy is a tool call in a turn of a person, as the audit names it.
+func callBy(p corebot.Principal) corebot.AuditEvent {
 	return corebot.AuditEvent{
 		Tool: "a.tool", Key: key("room"), Principal: p, Role: corebot.RoleAdmin, Entry: corebot.EntryDirect,
 	}
@@ -155,6 +155,7 @@ func (s *suite) claim() corebot.Delivery {
 	return d
 }
 
+// nothingDue requires that no inbound message can be claimed now.
 func (s *suite) nothingDue() {
 	s.t.Helper()
 	if d, found := s.due(corebot.InboundPool); found {
@@ -200,7 +201,8 @@ func (s *suite) turn(k corebot.Key, id string, r corebot.Result) corebot.Deliver
 
 func answered() corebot.Outcome { return corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered} }
 
-func given() corebot.Outcome {
+// deadLettered ends a message with a permanent failure.
+func deadLettered() corebot.Outcome {
 	return corebot.Outcome{Verb: corebot.Dead, Reason: "permanent", Error: "it broke"}
 }
 

@@ -188,7 +188,7 @@ func wordEndsOnce(s *suite) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			err := s.Waits(hands(person(fmt.Sprint(i)))).Give(s.ctx(), w.ID, corebot.Word{Text: fmt.Sprint(i)})
+			err := s.Waits(callBy(person(fmt.Sprint(i)))).Give(s.ctx(), w.ID, corebot.Word{Text: fmt.Sprint(i)})
 			if err == nil {
 				won.Add(1)
 				return
@@ -333,7 +333,7 @@ func steerEndsWait(s *suite) {
 
 func endLeavesNoWait(s *suite) {
 	for i, o := range []corebot.Outcome{
-		{Verb: corebot.Done, End: corebot.EndStopped}, answered(), given(),
+		{Verb: corebot.Done, End: corebot.EndStopped}, answered(), deadLettered(),
 	} {
 		d := s.begin(key("a"), fmt.Sprint(i))
 		w, err := s.waitAt(d, 0, pending(corebot.WaitWord, corebot.WaitAwaited))
@@ -342,7 +342,7 @@ func endLeavesNoWait(s *suite) {
 			s.sleeps(d, w)
 			m := prompt(key("a"), "stop")
 			m.Direction, m.Kind = corebot.Control, corebot.KindControl
-			_, err := s.Ledger.Stop(s.ctx(), m, d.Life, hands(person("ann")), func(bool) corebot.Message {
+			_, err := s.Ledger.Stop(s.ctx(), m, d.Life, callBy(person("ann")), func(bool) corebot.Message {
 				return outbound(m.Key, corebot.KindNotice, "told", "stopping")
 			})
 			s.must(err)
@@ -424,7 +424,7 @@ func (s *suite) resumes(id int64, by corebot.AuditEvent) (r corebot.Receipt, tol
 func commandGivesOnce(s *suite) {
 	w := s.waiting("1", corebot.WaitSpan)
 	for n := range 2 {
-		r, told := s.resumes(w.ID, hands(person("ann")))
+		r, told := s.resumes(w.ID, callBy(person("ann")))
 		if r.Duplicate != (n == 1) || told != nil {
 			s.t.Fatalf("time %d: %+v, told %v", n, r, told)
 		}
@@ -441,7 +441,7 @@ func commandGivesOnce(s *suite) {
 
 func deniedCommandGivesNothing(s *suite) {
 	w := s.waiting("1", corebot.WaitWord)
-	by := hands(person("eve"))
+	by := callBy(person("eve"))
 	by.Event, by.Outcome = "resume", corebot.OutcomeDenied
 	s.resumes(w.ID, by)
 	s.wantWait(w.ID, corebot.WaitAwaited)
@@ -453,7 +453,7 @@ func nonsenseEndsNothing(s *suite) {
 	_, err := s.words().Wait(s.ctx(), w.ID+1)
 	s.wantErr(err, corebot.ErrNotFound)
 	s.wantErr(s.words().Give(s.ctx(), w.ID+1, corebot.Word{}), corebot.ErrNotFound)
-	_, told := s.resumes(w.ID+1, hands(person("ann")))
+	_, told := s.resumes(w.ID+1, callBy(person("ann")))
 	s.wantErr(told, corebot.ErrNotFound)
 	long := corebot.Word{Text: string(make([]byte, corebot.MaxWord+1))}
 	s.wantErr(s.words().Give(s.ctx(), w.ID, long), corebot.ErrTooLarge)

@@ -67,8 +67,8 @@ func skillLine(s skills.Skill) string {
 	return line + "\n"
 }
 
-// uselessness says why a skill cannot be used; empty: it can. Which variables of the environment are set is the
-// operator's business.
+// uselessness gives the reason why a skill cannot be used; empty: it can. Which variables of the environment are set is
+// the operator's business.
 func uselessness(s skills.Skill) string {
 	switch {
 	case s.Err != nil:

@@ -20,11 +20,11 @@ type skillsReadArgs struct {
 	Offset int64  `json:"offset,omitempty" jsonschema:"where to begin, in bytes; 0 is the beginning"`
 }
 
-// touched is the page that is meant.
+// touched is the page that the call reads.
 func (a skillsReadArgs) touched() policy.Target { return reads(skills.Path(a.Name)) }
 
-// SkillsRead shows the page of a skill, without its front matter: instructions of the operator, as far as nobody else
-// may write there.
+// SkillsRead shows the page of a skill, without its front matter. If only the operator can write the page, the page
+// counts as the operator's instructions; otherwise it is untrusted text.
 func SkillsRead(store *skills.Store, chats SkillChoices) tools.Tool {
 	return tools.New("skills.read", skillsReadDoc, tools.ReadOnly|tools.Outside,
 		func(ctx context.Context, c tools.Call, a skillsReadArgs) (string, error) {

@@ -40,7 +40,7 @@ func newAssembly(maxBytes int, onText func(string)) *assembly {
 	return &assembly{onText: onText, room: maxBytes}
 }
 
-// take takes in one event. Events that are not known say nothing of the answer.
+// take adds one event of the stream to the answer. It ignores events of unknown types.
 func (a *assembly) take(e event) error {
 	switch e.Type {
 	case "message_start":
@@ -56,13 +56,14 @@ func (a *assembly) take(e event) error {
 	case "message_delta":
 		a.stopped = cmp.Or(e.Delta.StopReason, a.stopped)
 		a.countUsage(e.Usage)
-		a.usage.OutputTokens = max(a.usage.OutputTokens, e.Usage.Output) // it is the sum so far
+		a.usage.OutputTokens = max(a.usage.OutputTokens, e.Usage.Output) // the figure of each event is the sum so far
 	}
 	return nil
 }
 
-// countUsage: the API counts what the cache gave and took apart from the input; here it is part of it. The end of a
-// stream may repeat the figures of its beginning, or leave them out.
+// countUsage keeps the figures of one event. The API counts input tokens that the cache gave or stored beside the other
+// input; [corebot.Usage] counts them as part of the input. The last event of a stream can repeat the figures of the
+// first, or leave them out, so the larger figure counts.
 func (a *assembly) countUsage(u usage) {
 	a.usage.CacheReadTokens = max(a.usage.CacheReadTokens, u.CacheRead)
 	a.usage.CacheWriteTokens = max(a.usage.CacheWriteTokens, u.CacheWrite)
@@ -115,9 +116,6 @@ func (a *assembly) extend(d *draft, piece string) error {
 	return nil
 }
 
-// Notes at the end of an answer that was cut on purpose.
-const noteLength = "\n\n[The answer was cut off here: it reached the model's output limit.]"
-
 // answer is the whole answer, with names decoded. It is called once, after the stream has ended.
 func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebot.Answer, error) {
 	answer := corebot.Answer{Text: a.textSoFar(), Calls: a.calls(r, names), Model: cmp.Or(a.model, model)}
@@ -129,8 +127,8 @@ func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebo
 			return corebot.Answer{}, exchange.ErrNoRoom
 		}
 		if len(answer.Calls) == 0 { // calls that were cut show it by their arguments
-			answer.Text += noteLength
-			a.onText(noteLength)
+			answer.Text += exchange.OutputLimitNote
+			a.onText(exchange.OutputLimitNote)
 		}
 	}
 	if len(answer.Calls) > 0 {
@@ -149,8 +147,8 @@ func (a *assembly) textSoFar() string {
 	return text.String()
 }
 
-// thought is what the model wrote beside its text and calls. Redacted thinking is sealed: its length is that of the
-// seal.
+// thought is what the model wrote beside its text and calls, so that its tokens can be estimated. Redacted thinking
+// comes encrypted; the encrypted text stands for it.
 func (a *assembly) thought() string {
 	var thought strings.Builder
 	for _, d := range a.blocks {

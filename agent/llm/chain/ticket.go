@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/internal/breaker"
 )
 
-// ticket is one call in the eyes of the breakers: its own model's, and those of the other models of its provider, since
-// some failures concern them all.
+// ticket tells the breakers how one call of a model ends. It holds a pass of that model's breaker, and one of the
+// breaker of each other model of the same provider: some failures concern all models of a provider.
 type ticket struct {
 	chain    *Chain
 	route    *route
@@ -25,7 +25,8 @@ type sibling struct {
 	pass  breaker.Pass
 }
 
-// enter asks the model's breaker. cause is nil if the call may be made.
+// enter asks the model's breaker for a pass. cause is nil if the call can be made; otherwise wait is how long the
+// breaker stays open.
 func (t *ticket) enter(now time.Time) (wait time.Duration, cause error) {
 	if t.alone() {
 		return 0, nil
@@ -43,10 +44,10 @@ func (t *ticket) enter(now time.Time) (wait time.Duration, cause error) {
 	return 0, nil
 }
 
-// alone: a single model has no breaker.
+// alone reports whether the chain has a single model, which has no breaker.
 func (t *ticket) alone() bool { return len(t.chain.routes) == 1 }
 
-// giveBack gives up a place that no outcome has given back.
+// giveBack returns the pass of a call without an outcome.
 func (t *ticket) giveBack() {
 	if !t.done && !t.alone() {
 		t.done = true
@@ -59,7 +60,7 @@ const (
 	longRest  = 15 * time.Minute // after a refused key, or of a model that does not exist: somebody has to mend it
 )
 
-// outcome tells the breakers what the call has met.
+// outcome tells the breakers how the call ended.
 func (t *ticket) outcome(now time.Time, err error) {
 	f := (*corebot.Failure)(nil)
 	isFailure := errors.As(err, &f)
@@ -71,43 +72,59 @@ func (t *ticket) outcome(now time.Time, err error) {
 	case !isFailure || llm.IsOfRequest(err):
 		t.giveBack()
 	case errors.Is(err, llm.ErrUnauthorized):
-		t.each(true, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, longRest, err) })
+		t.tellProvider(trip(now, longRest, err))
 	case errors.Is(err, llm.ErrNoModel):
-		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, longRest, err) })
+		t.tellModel(trip(now, longRest, err))
 	case f.RetryAfter > 0:
-		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, f.RetryAfter, err) })
+		t.tellModel(trip(now, f.RetryAfter, err))
 	case f.Class == corebot.RateLimited:
-		t.each(false, func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, shortRest, err) })
+		t.tellModel(trip(now, shortRest, err))
+	case errors.Is(err, llm.ErrUnreachable):
+		t.tellProvider(failed(now, err))
 	default:
-		t.each(errors.Is(err, llm.ErrUnreachable), func(b *breaker.Breaker, p breaker.Pass) { b.Failed(p, now, err) })
+		t.tellModel(failed(now, err))
 	}
 }
 
-// each tells the model's breaker, and its siblings' if they are concerned.
-func (t *ticket) each(siblings bool, tell func(*breaker.Breaker, breaker.Pass)) {
+// news is what a breaker is told of a call.
+type news func(*breaker.Breaker, breaker.Pass)
+
+func trip(now time.Time, rest time.Duration, err error) news {
+	return func(b *breaker.Breaker, p breaker.Pass) { b.Trip(p, now, rest, err) }
+}
+
+func failed(now time.Time, err error) news {
+	return func(b *breaker.Breaker, p breaker.Pass) { b.Failed(p, now, err) }
+}
+
+// tellModel tells the breaker of the called model alone.
+func (t *ticket) tellModel(n news) {
 	t.done = true
-	tell(t.route.breaker, t.pass)
+	n(t.route.breaker, t.pass)
+}
+
+// tellProvider tells the breakers of all models of the provider.
+func (t *ticket) tellProvider(n news) {
+	t.tellModel(n)
 	for _, s := range t.siblings {
-		if siblings {
-			tell(s.route.breaker, s.pass)
-		}
+		n(s.route.breaker, s.pass)
 	}
 }
 
-// concernsProvider says whether another model of the same provider would fail as well.
+// concernsProvider reports whether another model of the same provider would fail as well.
 func concernsProvider(err error) bool {
 	return errors.Is(err, llm.ErrUnauthorized) || errors.Is(err, llm.ErrUnreachable)
 }
 
-// stream keeps what the caller is shown to one answer.
+// stream shows the caller the text of one answer only, however many models are tried.
 type stream struct {
 	onText  func(string)
 	onReset func()
-	shown   bool // something of an answer that then failed
+	shown   bool // text of the current answer was shown
 }
 
-// begin is where the next answer streams to. Text of an earlier answer is taken back first. If the caller has no way to
-// take text back, the next answer is not streamed.
+// begin gives the function that gets the text of the next answer. The caller is told first to take back the text of a
+// failed answer. If the caller cannot take text back, begin gives nil: the next answer is not streamed.
 func (s *stream) begin() func(string) {
 	if s.onText == nil {
 		return nil
@@ -151,17 +168,17 @@ func (c *Chain) States(now time.Time) []ModelState {
 	return states
 }
 
-// streak is what the newest calls of a model have met.
+// streak says whether the newest calls of a model failed.
 type streak struct {
 	mu      sync.Mutex
-	refused int // requests that were found bad, in a row
+	refused int // bad requests in a row
 	why     string
 }
 
-// refusals is how many bad requests in a row are no accident of a request: the model refuses every one.
-const refusals = 3
+// maxRefusals is how many bad requests in a row show that the model refuses every request.
+const maxRefusals = 3
 
-// note learns how a call ended. The end of the caller's context says nothing, nor does a request that is too long or
+// note records how a call ended. The end of the caller's context says nothing, nor does a request that is too long or
 // that the model declines.
 func (s *streak) note(err error) {
 	f := (*corebot.Failure)(nil)
@@ -172,7 +189,7 @@ func (s *streak) note(err error) {
 		s.refused, s.why = 0, ""
 	case !errors.As(err, &f), errors.Is(err, llm.ErrContextTooLong), errors.Is(err, llm.ErrRefused):
 	case errors.Is(err, llm.ErrBadRequest):
-		if s.refused++; s.refused >= refusals {
+		if s.refused++; s.refused >= maxRefusals {
 			s.why = err.Error()
 		}
 	default:

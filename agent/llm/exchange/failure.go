@@ -41,6 +41,9 @@ type timeoutError struct {
 
 func (e *timeoutError) Error() string { return fmt.Sprintf("%s for %s", e.what, e.after) }
 
+// OutputLimitNote ends the text of an answer that the model's output limit cut off.
+const OutputLimitNote = "\n\n[The answer was cut off here: it reached the model's output limit.]"
+
 // oddAnswer is a success status with a body that is not what was asked for.
 type oddAnswer struct {
 	wanted string // empty: a stream of events

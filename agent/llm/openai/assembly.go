@@ -26,13 +26,13 @@ type assembly struct {
 	text     strings.Builder
 	filter   thinkFilter
 	thinking strings.Builder // what came as reasoning_content, which its provider wants back while tools run
+	hidden   strings.Builder // thinking that stood in the text, between tags
 	calls    []*draft
 	finish   api.FinishReason
 	model    string
 	usage    *api.Usage
 	received bool
-	sent     bool            // the provider has the whole request
-	hidden   strings.Builder // thinking that stood in the text
+	sent     bool // the provider has the whole request
 }
 
 // draft is a tool call that is still arriving.
@@ -43,8 +43,8 @@ type draft struct {
 	args  strings.Builder
 }
 
-// chunk has the wanted fields of a piece of the stream, or the error that some gateways send in its place. The other
-// fields, which go-openai would read, cost as much again for each word of a model.
+// chunk has the fields of a piece of the stream that Corebot uses, or the error that some gateways send in its place.
+// go-openai decodes all fields, which takes twice the time for each word of a model.
 type chunk struct {
 	Model   string `json:"model"`
 	Choices []struct {
@@ -75,8 +75,8 @@ type rawStream interface {
 	RecvRaw() ([]byte, error)
 }
 
-// next takes in one event. The end of the stream is errStreamEnd if the answer is whole, exchange.ErrBrokenOff if it is
-// not.
+// next reads one event and adds it to the answer. At the end of the stream it returns errStreamEnd if the answer is
+// whole, exchange.ErrEmpty if nothing came, and exchange.ErrBrokenOff otherwise.
 func (a *assembly) next(s rawStream) error {
 	raw, err := s.RecvRaw()
 	if errors.Is(err, io.EOF) {
@@ -102,7 +102,7 @@ func (a *assembly) next(s rawStream) error {
 	return a.take(c)
 }
 
-// streamError reads an error in whatever shape a server writes it.
+// streamError reads the error of a chunk. An error that is not in the shape of OpenAI's becomes the message as it came.
 func streamError(raw json.RawMessage) error {
 	var e api.APIError
 	if json.Unmarshal(raw, &e) != nil || e.Message == "" {
@@ -196,8 +196,8 @@ func (a *assembly) takeCall(d api.ToolCall) error {
 }
 
 // draftFor finds the call that a fragment continues: the newest with its index, or the newest of all where a server
-// sends no index. It is none if the fragment has a name and an id of its own: some servers send whole calls, all of
-// them with index 0.
+// sends no index. A fragment with a name and an id of its own continues no call: some servers send whole
+// calls, all of them with index 0.
 func (a *assembly) draftFor(d api.ToolCall) *draft {
 	for _, c := range slices.Backward(a.calls) {
 		if d.Index != nil && c.index != *d.Index {
@@ -211,11 +211,8 @@ func (a *assembly) draftFor(d api.ToolCall) *draft {
 	return nil
 }
 
-// Notes at the end of an answer that the provider cut on purpose.
-const (
-	noteLength = "\n\n[The answer was cut off here: it reached the model's output limit.]"
-	noteFilter = "\n\n[The answer was cut off here by the provider's content filter.]"
-)
+// contentFilterNote ends an answer that the provider's content filter cut off.
+const contentFilterNote = "\n\n[The answer was cut off here by the provider's content filter.]"
 
 // answer is the whole answer, with names decoded. It is called once, after the stream has ended.
 func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebot.Answer, error) {
@@ -228,12 +225,12 @@ func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebo
 		if empty {
 			return corebot.Answer{}, exchange.ErrNoRoom
 		}
-		a.note(noteLength)
+		a.addNote(exchange.OutputLimitNote)
 	case api.FinishReasonContentFilter:
 		if empty {
 			return corebot.Answer{}, exchange.ErrFiltered
 		}
-		a.note(noteFilter)
+		a.addNote(contentFilterNote)
 	}
 	answer := corebot.Answer{Text: a.text.String(), Calls: a.toolCalls(r, names), Model: cmp.Or(a.model, model)}
 	if len(answer.Calls) > 0 {
@@ -242,8 +239,8 @@ func (a *assembly) answer(r llm.Request, names *llm.Names, model string) (corebo
 	return answer, nil
 }
 
-// note only ends text: calls that were cut show it by their arguments.
-func (a *assembly) note(s string) {
+// addNote ends a text with a note. An answer with calls gets none: the arguments of a call that was cut off show it.
+func (a *assembly) addNote(s string) {
 	if a.text.Len() > 0 && len(a.calls) == 0 {
 		a.text.WriteString(s)
 		a.onText(s)

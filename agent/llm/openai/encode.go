@@ -13,7 +13,8 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// encode makes the streaming request without its tools, which [lasting] adds: their encoding is kept from call to call.
+// encode makes the streaming request without its tools. [encodingCache] adds the tools, which stay encoded from call to
+// call.
 func (m *Model) encode(ctx context.Context, r llm.Request, names *llm.Names) api.ChatCompletionRequest {
 	out := api.ChatCompletionRequest{Model: m.endpoint.Model, Stream: true}
 	if !m.noStreamOptions.Load() {

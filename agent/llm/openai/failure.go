@@ -16,8 +16,8 @@ import (
 
 // failure classifies an error; see [exchange.Endpoint.Failure].
 func (m *Model) failure(err error) *corebot.Failure {
-	for _, client := range []error{api.ErrChatCompletionInvalidModel, api.ErrCompletionUnsupportedModel} {
-		if errors.Is(err, client) { // go-openai refused to send the request
+	for _, refused := range []error{api.ErrChatCompletionInvalidModel, api.ErrCompletionUnsupportedModel} {
+		if errors.Is(err, refused) { // go-openai refused to send the request
 			err := corebot.WithHint(
 				fmt.Errorf("ask %s at %s: %w: it is not a chat model", m.endpoint.Model, m.endpoint.BaseURL,
 					llm.ErrNoModel),
@@ -31,8 +31,8 @@ func (m *Model) failure(err error) *corebot.Failure {
 	return m.endpoint.Failure(err, statusOf(err))
 }
 
-// statusOf finds what a provider said was wrong, by HTTP or inside an answer that began well; a zero status if it said
-// nothing.
+// statusOf finds what a provider said was wrong: by an HTTP status, or by an error inside a stream that began well. The
+// status is zero if the provider said nothing.
 func statusOf(err error) exchange.Status {
 	if e := (*api.APIError)(nil); errors.As(err, &e) {
 		return apiStatus(e)
@@ -66,7 +66,8 @@ func apiStatus(e *api.APIError) exchange.Status {
 	return s
 }
 
-// refusesStreamOptions goes by the whole body, since validators name the field in a detail that go-openai drops.
+// refusesStreamOptions reports whether a provider refused the field stream_options. It looks at the whole body: some
+// providers name the field only in a detail that go-openai drops.
 func refusesStreamOptions(err error) bool {
 	s := statusOf(err)
 	if s.Code != http.StatusBadRequest && s.Code != http.StatusUnprocessableEntity {

@@ -43,8 +43,8 @@ type Model struct {
 	// out.
 	noStreamOptions atomic.Bool
 
-	lasting lasting   // what the last requests had in common
-	buffers sync.Pool // of bodies that were sent
+	encoded encodingCache // of the newest requests
+	buffers sync.Pool     // of bodies that were sent
 }
 
 var (
@@ -74,13 +74,13 @@ func (m *Model) Complete(ctx context.Context, r llm.Request, onText func(string)
 	if ctx.Err() != nil {
 		return corebot.Answer{}, context.Cause(ctx)
 	}
-	tools, err := m.lasting.toolsOf(r.Tools)
+	tools, err := m.encoded.toolsOf(r.Tools)
 	if err != nil {
 		return corebot.Answer{}, m.failure(err)
 	}
 	names := tools.names.With(r.Messages)
 	request := m.encode(ctx, r, names)
-	system, messages, err := m.lasting.systemOf(request.Messages)
+	system, messages, err := m.encoded.systemOf(request.Messages)
 	if err != nil {
 		return corebot.Answer{}, m.failure(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/corebot/corebot/agent/llm"
 )
 
-// lasting keeps the parts of requests that stay the same for long, encoded: the offered tools and the system prompt.
-// They are most of most requests, and they are encoded when they change and not for every call.
-type lasting struct {
+// encodingCache keeps the encoded form of the offered tools and of the system prompt. These are the largest part of
+// most requests, and they rarely change. So they are encoded when they change, and not for every call.
+type encodingCache struct {
 	tools  recent[encodedTools]
 	system recent[encodedSystem]
 }
@@ -30,16 +30,16 @@ type encodedSystem struct {
 	encoded []byte // the message as a JSON object
 }
 
-// recent keeps the last few values of one kind. Admins are offered other tools than normal senders, and each agent has
-// a system prompt of its own.
+// recent keeps the values that were added last. One value would not do: admins are offered other tools than normal
+// senders, and each agent has a system prompt of its own.
 type recent[T any] struct {
-	mu  sync.Mutex // of those who add
+	mu  sync.Mutex // held by add; find needs no lock
 	all atomic.Pointer[[]*T]
 }
 
 const maxRecent = 8
 
-// find gives a value, or nil.
+// find gives the newest value for which is returns true, or nil.
 func (r *recent[T]) find(is func(*T) bool) *T {
 	all := r.all.Load()
 	if all == nil {
@@ -51,7 +51,7 @@ func (r *recent[T]) find(is func(*T) bool) *T {
 	return nil
 }
 
-// add keeps a value in place of the oldest.
+// add keeps a value. With maxRecent values it drops the oldest.
 func (r *recent[T]) add(v *T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +63,8 @@ func (r *recent[T]) add(v *T) {
 }
 
 // toolsOf gives the tools of a request, encoded. Only the tools decide their names: see [llm.Names].
-func (l *lasting) toolsOf(tools []llm.Tool) (*encodedTools, error) {
-	if known := l.tools.find(func(e *encodedTools) bool {
+func (c *encodingCache) toolsOf(tools []llm.Tool) (*encodedTools, error) {
+	if known := c.tools.find(func(e *encodedTools) bool {
 		return slices.EqualFunc(e.tools, tools, sameTool)
 	}); known != nil {
 		return known, nil
@@ -76,7 +76,7 @@ func (l *lasting) toolsOf(tools []llm.Tool) (*encodedTools, error) {
 	}
 	encoded := &encodedTools{slices.Clone(tools), names, text}
 	if len(tools) > 0 { // the last call of a turn offers none; the next turn has them again
-		l.tools.add(encoded)
+		c.tools.add(encoded)
 	}
 	return encoded, nil
 }
@@ -105,18 +105,18 @@ func encodeTools(tools []llm.Tool, names *llm.Names) ([]byte, error) {
 }
 
 // systemOf gives the system prompt at the beginning of the messages as a JSON object, and the messages behind it.
-func (l *lasting) systemOf(all []api.ChatCompletionMessage) ([]byte, []api.ChatCompletionMessage, error) {
+func (c *encodingCache) systemOf(all []api.ChatCompletionMessage) ([]byte, []api.ChatCompletionMessage, error) {
 	if len(all) == 0 || all[0].Role != api.ChatMessageRoleSystem {
 		return nil, all, nil
 	}
-	known := l.system.find(func(e *encodedSystem) bool { return e.text == all[0].Content })
+	known := c.system.find(func(e *encodedSystem) bool { return e.text == all[0].Content })
 	if known == nil {
 		var out bytes.Buffer
 		if err := writeMessage(plainly(&out), all[0]); err != nil {
 			return nil, nil, fmt.Errorf("encode the system prompt: %w", err)
 		}
 		known = &encodedSystem{all[0].Content, out.Bytes()}
-		l.system.add(known)
+		c.system.add(known)
 	}
 	return known.encoded, all[1:], nil
 }

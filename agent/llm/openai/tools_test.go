@@ -117,7 +117,7 @@ func TestMessagesAreEncodedAsGoOpenAIDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	system, rest, err := new(lasting).systemOf(r.Messages)
+	system, rest, err := new(encodingCache).systemOf(r.Messages)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestMessagesAreEncodedAsGoOpenAIDoes(t *testing.T) {
 }
 
 func TestToolsAreEncodedAgainOnlyWhenTheyChange(t *testing.T) {
-	var kept lasting
+	var kept encodingCache
 	of := func(tools ...llm.Tool) []byte {
 		t.Helper()
 		out, err := kept.toolsOf(tools)
@@ -186,7 +186,7 @@ func TestToolsAreEncodedAgainOnlyWhenTheyChange(t *testing.T) {
 }
 
 func TestTheSystemPromptIsEncodedOnce(t *testing.T) {
-	var kept lasting
+	var kept encodingCache
 	of := func(system string) []byte {
 		t.Helper()
 		encoded, rest, err := kept.systemOf([]api.ChatCompletionMessage{

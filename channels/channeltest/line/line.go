@@ -35,7 +35,7 @@ func (s Settings) Validate() error {
 	return nil
 }
 
-// Network is the line for the list of networks.
+// Network describes the network for the list of networks in package internal/app.
 func Network() channels.Network {
 	return channels.NewNetwork(channels.Kind{
 		Name: "line", People: true, About: "an account on a line server",

@@ -1,5 +1,5 @@
-// Model serves the script [llmtest.Clerk] as an OpenAI-compatible endpoint on a free port of loopback, until it is
-// ended. It prints its address. Only the key of its argument is served.
+// Model is a program for scripts: it serves the scripted model [llmtest.Clerk] as an OpenAI-compatible endpoint on a
+// free port of loopback, until it gets a signal. It prints its address. Requests need the API key that is its argument.
 package main
 
 import (
