@@ -39,7 +39,7 @@ func read(r *reading, turns ...[]corebot.HistoryEntry) (taken int) {
 	return taken
 }
 
-func TestReadingEndsAtTheTurnBehindWhichThereIsEnough(t *testing.T) {
+func TestThePastIsReadUntilThePromptHasEnoughOfIt(t *testing.T) {
 	r := reading{most: 1_000}
 	read(&r, newestFirst(3, 1, 10), newestFirst(2, 40, 100), newestFirst(1, 1, 10))
 	if got := r.end(); len(got) != 2 || got[1].entries[0].Seq != 2 || len(got[1].entries) != 82 {

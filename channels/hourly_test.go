@@ -137,7 +137,7 @@ func TestAnHourLaterASenderIsAnsweredAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotAnsweredCountsForNobody(t *testing.T) {
+func TestAMessageThatNamesNobodyDoesNotCountForItsSender(t *testing.T) {
 	k, door, _ := newHourlyDoor(t, 0, channels.GroupsMention)
 	h := &channels.Hourly{Most: 1}
 	for i := 1; i <= 3; i++ {
@@ -152,8 +152,9 @@ func TestWhatIsNotAnsweredCountsForNobody(t *testing.T) {
 	}
 }
 
-// TestAProgramThatSpeaksInAGroupOfAllPromptsIsAnsweredSoManyTimes is a bridged bot in a room: it answers each answer.
-func TestAProgramThatSpeaksInAGroupOfAllPromptsIsAnsweredSoManyTimes(t *testing.T) {
+// In a group that hears everything, a bridge can hide that a sender is a bot. Two bots could answer each other for
+// ever.
+func TestABotThatAnswersEachAnswerIsAnsweredNoMoreThanHourlyTimes(t *testing.T) {
 	k, door, _ := newHourlyDoor(t, 0, channels.GroupsAll)
 	h := &channels.Hourly{Most: 3}
 	for i := 1; i <= 10; i++ {

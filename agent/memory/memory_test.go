@@ -32,7 +32,7 @@ func requirePage(t *testing.T, s *memory.Store, p memory.Page, want string) {
 	}
 }
 
-func TestPagesAreApart(t *testing.T) {
+func TestEachChatHasAPageOfItsOwn(t *testing.T) {
 	s, _ := newStore(t, memory.Options{})
 	a := memory.Chat(corebot.Key{Agent: "main", Channel: "cli", Chat: "a"})
 	b := memory.Chat(corebot.Key{Agent: "main", Channel: "cli", Chat: "b"})

@@ -70,7 +70,8 @@ var (
 	errOtherWebhook = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook"),
 		"if Corebot has set it, `corebot serve` goes on; else end that program, then remove its webhook: open "+
 			"https://api.telegram.org/botTOKEN/deleteWebhook")
-	errOtherPoller = corebot.WithHint(errors.New("another program fetches the messages of this bot with the same token"),
+	errOtherPoller = corebot.WithHint(
+		errors.New("another program fetches the messages of this bot with the same token"),
 		"end the other program, or give each a bot of its own")
 )
 

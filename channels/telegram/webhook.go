@@ -202,9 +202,11 @@ const (
 const secretHeader = "X-Telegram-Bot-Api-Secret-Token"
 
 var (
-	errForeignWebhook = corebot.WithHint(errors.New("another program receives for this bot: it has set a webhook of its own"),
+	errForeignWebhook = corebot.WithHint(
+		errors.New("another program receives for this bot: it has set a webhook of its own"),
 		"end that program, then remove its webhook: open https://api.telegram.org/botTOKEN/deleteWebhook")
-	errWebhookGone = corebot.WithHint(errors.New("the webhook was taken away: another program has removed or replaced it"),
+	errWebhookGone = corebot.WithHint(
+		errors.New("the webhook was taken away: another program has removed or replaced it"),
 		"give each program a bot of its own; Corebot sets the webhook again")
 )
 
@@ -271,7 +273,8 @@ func (p *postbox) set(ctx context.Context) (webhookInfo, error) {
 	return info, nil
 }
 
-// claim stores which webhooks are Corebot's own, before one is set. A webhook of another program is [errForeignWebhook].
+// claim stores which webhooks are Corebot's own, before one is set. A webhook of another program is an
+// [errForeignWebhook].
 func (p *postbox) claim(ctx context.Context, set string) (err error) {
 	select { // an earlier webhook of the same address can be posted to already
 	case p.turn <- struct{}{}:

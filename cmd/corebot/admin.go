@@ -27,9 +27,9 @@ func newAdminGrant(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grant PRINCIPAL",
 		Short: "Make a principal admin, everywhere or in one chat",
-		Long: `Give a principal a role, everywhere or in one chat; where it has several, that of the chat counts.
-It holds from the next tool call on. The last admin cannot be made normal. One of a channel that
-this version does not have can never speak, and does not count.
+		Long: `Give a principal a role, everywhere or in one chat. In a chat for which the principal has a role of
+its own, that role counts. The role holds from the next tool call on. The last admin cannot be made
+normal. An admin of a channel that this version does not have can never speak, and does not count.
 
 ` + principalHelp,
 		Args: takes("PRINCIPAL"),
@@ -54,8 +54,10 @@ func newAdminRevoke(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke PRINCIPAL",
 		Short: "Take a grant away",
-		Long: "Take a grant away. It holds from the next tool call on. The last admin cannot be revoked;\nan admin " +
-			"of a channel that this version does not have does not count.\n\n" + principalHelp,
+		Long: `Take a grant away, from the next tool call on. The last admin cannot be revoked. An admin of a channel
+that this version does not have does not count.
+
+` + principalHelp,
 		Args: takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			grant, err := s.parseGrant(cmd, args[0], chat, string(corebot.RoleNormal))

@@ -82,9 +82,14 @@ func newAgentsShow(s *shell) *cobra.Command {
 	return cmd
 }
 
-// agentFlag lets a command mean one agent of several.
+// agentFlag lets a command about an agent name it.
 func agentFlag(cmd *cobra.Command, agent *string) {
-	cmd.Flags().StringVar(agent, "agent", "", "which agent: its id (default: the one that answers there)")
+	cmd.Flags().StringVar(agent, "agent", "", "which agent: its id (default: main, or the first of the settings)")
+}
+
+// chatAgentFlag lets a command that talks in a chat name the agent.
+func chatAgentFlag(cmd *cobra.Command, agent *string) {
+	cmd.Flags().StringVar(agent, "agent", "", "which agent: its id (default: the one that answers in the chat)")
 }
 
 // agentOf is the agent that is meant at the terminal: the one that was named, or the one that answers in the chat.

@@ -19,7 +19,7 @@ func newApprovals(s *shell) *cobra.Command {
 		newApprovalsList(s), newApprovalsShow(s),
 		newApprovalsResolve(s, "approve", "Let calls run, if nothing they were asked for has changed",
 			corebot.ApprovalApproved),
-		newApprovalsResolve(s, "deny", "Do not let calls run; the model is told, and their turns go on",
+		newApprovalsResolve(s, "deny", "Refuse calls; the model is told, and their turns go on",
 			corebot.ApprovalDenied),
 		newApprovalsRules(s))
 }

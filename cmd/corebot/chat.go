@@ -69,7 +69,7 @@ were attached to, one of them goes on in its place.`,
 	cmd.Flags().BoolVar(&list, "list", false, "list the chats of terminals, with their numbers and names")
 	cmd.Flags().StringVar(&resume, "resume", "", "go on in the chat with this number of --list, or this name")
 	cmd.MarkFlagsMutuallyExclusive("chat", "list", "resume")
-	agentFlag(cmd, &agent)
+	chatAgentFlag(cmd, &agent)
 	return cmd
 }
 

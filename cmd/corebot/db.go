@@ -87,8 +87,8 @@ func newDBMigrate(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the database to this version's schema, after a backup",
-		Long: "Bring the database to this version's schema. Existing data is copied to data/backups first, and the " +
-			"copy is checked. Starting Corebot does the same.",
+		Long: `Bring the database to this version's schema. Existing data is copied to data/backups first, and the
+copy is checked. Starting Corebot does the same.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)
@@ -107,10 +107,11 @@ func newDBVacuum(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "vacuum",
 		Short: "Shrink the database to what is in it; no Corebot may run meanwhile",
-		Long: "Shrink the database to what is in it. What retention has taken away is used again without that; the " +
-			"file only never shrinks by itself.\n\n" +
-			"No Corebot may run on the home meanwhile. The disk needs free room for two copies of what is in the " +
-			"database; if there is less, nothing is begun.",
+		Long: `Shrink the file of the database to the data that it has. Without this command, new data takes the
+place of what retention has deleted, but the file never gets smaller.
+
+No Corebot may run on the home meanwhile. The disk needs free room for two copies of the data. If
+there is less, the command changes nothing.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, err := config.Home(s.home)
@@ -135,9 +136,8 @@ func newDBNew(s *shell) *cobra.Command {
 	return &cobra.Command{
 		Use:   "new",
 		Short: "Begin with an empty database; no Corebot may run meanwhile",
-		Long: "Begin with an empty database: no chats, no roles, no message ids of before. The database that is " +
-			"there is " +
-			"moved to data/set-aside-…, with all that belongs to it; nothing is deleted.",
+		Long: `Begin with an empty database: no chats, no roles, no message ids of before. The database that is
+there is moved to data/set-aside-…, with all that belongs to it; nothing is deleted.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := s.dataDir()
@@ -168,11 +168,12 @@ func newDBBackup(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
 		Short: "Back up the whole home, beside a running Corebot too",
-		Long: "Back up the whole home: the database, attached files, the workspaces of all agents, and the settings " +
-			"without their secrets. A running Corebot makes the backup and goes on working. The copy of the database " +
-			"is of one moment, and it is checked before the backup gets its name.\n\n" +
-			"Without --to the backup is a directory of its own in backup.dir, and backups beyond backup.keep are " +
-			"removed. `corebot db restore` takes the directory.",
+		Long: `Back up the whole home: the database, attached files, the workspaces of all agents, and the
+settings without their secrets. A running Corebot makes the backup and goes on working. The copy of
+the database is of one moment, and it is checked before the backup gets its name.
+
+Without --to the backup is a directory of its own in backup.dir, and backups beyond backup.keep are
+removed. "corebot db restore" takes the directory.`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if to != "" {
@@ -257,11 +258,12 @@ func newDBRestore(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore DIR|FILE",
 		Short: "Go on with a backup; no Corebot may run meanwhile",
-		Long: "Go on with a backup of `corebot db backup`, in an empty home or over one that is there. Every file of " +
-			"the backup is checked first, and a damaged or newer backup changes nothing. The database, the files and " +
-			"the workspaces of the backup take their places at once. What was there is moved to data/set-aside-…; " +
-			"nothing is deleted. Settings that the home has stay.\n\n" +
-			"A FILE is a copy of the database alone, such as one of data/backups, or from elsewhere.",
+		Long: `Restore a backup of "corebot db backup", in an empty home or over one that is there. Every file of
+the backup is checked first. A backup that is damaged, or made by a newer version, changes nothing.
+The database, the files and the workspaces of the backup take their places at once. What was there
+is moved to data/set-aside-…; nothing is deleted. Settings that the home has stay.
+
+A FILE is a copy of the database alone, such as one of data/backups, or from elsewhere.`,
 		Args: takes("DIR|FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, err := filepath.Abs(args[0])

@@ -31,8 +31,8 @@ At a terminal the command shows how much would go, and asks first; --yes leaves 
 Without a terminal nobody is asked.
 
 Nothing is deleted while a message of the chat waits or runs. Messages that come meanwhile wait until
-the deletion has ended. Programs of the chat in the background are stopped. A deletion that was cut off goes on with
-the same command.`,
+the deletion has ended. Programs of the chat in the background are stopped. The same command goes on
+with a deletion that was cut off.`,
 		Args: takes("KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := s.chat(cmd, args[0])

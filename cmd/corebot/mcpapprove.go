@@ -121,19 +121,20 @@ func newMCPApprove(s *shell) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve SERVER[/TOOL] FINGERPRINT",
 		Short: "Take the tools of an MCP server as they were read",
-		Long: `Take one tool of an MCP server, or all of them, as "corebot mcp show SERVER" printed them: the
-fingerprint stands for exactly that. If the server says anything else by now, nothing is approved.
+		Long: `Approve one tool of an MCP server, or all of them, as "corebot mcp show SERVER" printed them: the
+fingerprint stands for exactly that. If the server describes a tool differently by now, nothing is
+approved.
 
-What a tool says of itself are words of somebody else, which the model reads in each turn that is
-offered the tool. A tool that is new or has changed makes such a turn count as having read text from
-outside until it is approved, and so does every tool with mcp.trust_on_first_use: false: what not
-everyone may do waits in it for an admin. With mcp.pin_tools, or pinTools in the entry, such a tool
-is not even offered. "corebot mcp list" shows which tools are not approved.
+The server writes the description of its tools, and the model reads it in each turn that is offered
+the tool. Until an operator approves it, a tool that is new or has changed taints such a turn: calls
+that not everyone may make then wait for an admin. With mcp.trust_on_first_use: false every tool
+does. With mcp.pin_tools, or pinTools in the entry, a tool that is not approved is not even offered.
+"corebot mcp list" shows which tools are not approved.
 
-With --read-only you also declare that the tool only reads: its calls then run in turns with text
-from outside. For a whole server that holds for the tools of which the server says so itself; "mcp
-show" prints that. The declaration holds for what was read, and an approval without the flag ends
-it. A tool that takes addresses is held in such turns all the same.`,
+With --read-only you also declare that the tool only reads: its calls then run in tainted turns. For
+a whole server the declaration holds for the tools that the server itself calls read-only; "mcp show"
+prints which. The declaration is for this fingerprint, and an approval without the flag ends it. A
+tool that takes addresses still waits for an admin in tainted turns.`,
 		Args: takes("SERVER[/TOOL]", "FINGERPRINT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, tool, one := strings.Cut(args[0], "/")

@@ -67,7 +67,7 @@ zone of the settings. "corebot deferred list" shows it until then, and "deferred
 	}
 	jsonFlag(cmd, &asJSON)
 	cmd.Flags().StringVar(&chat, "chat", "main", "which chat to send to")
-	agentFlag(cmd, &agent)
+	chatAgentFlag(cmd, &agent)
 	filledFlag(cmd.Flags(), &id, "id", "the message's id: sending it twice accepts it once (default: a new one)")
 	cmd.Flags().StringVar(&deliverAt, "deliver-at", "", "answer it at this time, such as 18:30 or 2h from now")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for the reply and print it")

@@ -97,7 +97,8 @@ func newSkillsRemove(s *shell) *cobra.Command {
 			return c.remove(args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&c.yes, "yes", false, "delete a skill without a question that was written or changed by hand")
+	cmd.Flags().BoolVar(&c.yes, "yes", false,
+		"delete without a question, also a skill that was written or changed by hand")
 	agentFlag(cmd, &c.agent)
 	c.in.flags(cmd)
 	return cmd

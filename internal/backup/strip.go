@@ -31,8 +31,8 @@ type Stripper struct {
 	Hide func(text string) string
 }
 
-// Strip gives the settings without secrets, and the references that stand in their place. A file without secrets stays as
-// it is, with its comments. Any other file is written anew, as JSON.
+// Strip gives the settings without secrets, and the references that stand in their place. A file without secrets stays
+// as it is, with its comments. Any other file is written anew, as JSON.
 func (s Stripper) Strip(in Settings) (SettingsFile, error) {
 	out := SettingsFile{Path: in.Path, Data: in.Text}
 	tree := s.strip(&out, nil, in.Tree)

@@ -200,13 +200,13 @@ func (c Config) AgentList() []AgentEntry {
 	return list
 }
 
-// AgentFor is the id of the agent that answers in a chat: that of the first route that matches, else the first of
-// agents.
+// AgentFor is the id of the agent that answers in a chat: the agent of the first route that matches, else
+// [Config.DefaultAgent].
 func (c Config) AgentFor(channel, account, chat string) string {
 	return c.Routing()(channel, account, chat)
 }
 
-// Routing is [Config.AgentFor] for many chats: it reads the lists of the settings once. Each message asks.
+// Routing is [Config.AgentFor] for many chats: it reads the lists of the settings once.
 func (c Config) Routing() func(channel, account, chat string) (agent string) {
 	routes, others := c.Routes.List(), c.DefaultAgent()
 	return func(channel, account, chat string) string {

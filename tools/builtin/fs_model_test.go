@@ -12,8 +12,8 @@ import (
 // modelFile is what a file holds; nil: there is none.
 type modelFile = *string
 
-// TestAnySequenceOfWritesEditsAndReadsIsThatOfAModel compares the tools with a map of strings.
-func TestAnySequenceOfWritesEditsAndReadsIsThatOfAModel(t *testing.T) {
+// TestAnySequenceOfWritesEditsAndReadsAgreesWithAMapOfTexts compares the tools with a map of strings.
+func TestAnySequenceOfWritesEditsAndReadsAgreesWithAMapOfTexts(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			b := newBench(t)

@@ -64,8 +64,8 @@ func shellIn(t *testing.T, dir string, enabled bool, role corebot.Role, p *progr
 	return r
 }
 
-// TestWhateverAProgramCanReadWasWrittenByOthers: it finds the files of the chat by itself, under names that no argument
-// shows.
+// A program finds the files of the chat by itself, and no argument of its call shows their names. So its output counts
+// as untrusted text.
 func TestWhateverAProgramCanReadWasWrittenByOthers(t *testing.T) {
 	for _, args := range []string{
 		`["ls"]`, `["cat","/work/n.txt"]`, `["date","-fn.txt"]`, `["date","--file=n.txt"]`,

@@ -58,8 +58,8 @@ func refusesContent(code int) bool {
 		code == http.StatusUnprocessableEntity
 }
 
-// Post sends JSON to a path below the base URL and reads an answer in JSON of at most maxBytes. The call can take all of
-// the endpoint's time limit. Its errors are those of [Endpoint.Failure]. If the provider refuses the content of the
+// Post sends JSON to a path below the base URL and reads an answer in JSON of at most maxBytes. The call can take all
+// of the endpoint's time limit. Its errors are those of [Endpoint.Failure]. If the provider refuses the content of the
 // request, the error is also [corebot.ErrInvalid].
 func (e *Endpoint) Post(ctx context.Context, path string, header http.Header, in, out any, maxBytes int64) error {
 	ctx, cancel := e.Limit(ctx)

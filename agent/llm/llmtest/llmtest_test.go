@@ -52,7 +52,7 @@ func TestAStreamHasPiecesAFinishReasonAndUsage(t *testing.T) {
 	}
 }
 
-func TestUsageComesOnlyIfAskedFor(t *testing.T) {
+func TestUsageComesOnlyIfTheRequestAsksForIt(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Always(llmtest.Text("x")))
 	if _, body := post(t, srv, `{"stream":true,"messages":[{"role":"user"}]}`); strings.Contains(body,
 		"prompt_tokens") {
@@ -115,7 +115,7 @@ func TestFailuresCarryStatusHeadersAndMessage(t *testing.T) {
 	}
 }
 
-func TestCutStreamsEndAsTold(t *testing.T) {
+func TestAStreamBreaksOrEndsEarlyAsTheScriptSays(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("one two").Break(1), llmtest.Text("one two").End(1)))
 	if _, body := post(t, srv, streamed); !strings.Contains(body, "one") || strings.Contains(body, "two") ||
 		!strings.Contains(body, "<unexpected EOF>") {
@@ -127,7 +127,7 @@ func TestCutStreamsEndAsTold(t *testing.T) {
 	}
 }
 
-func TestTimeIsVirtualInABubble(t *testing.T) {
+func TestTheDelaysOfAScriptAreVirtualInsideSynctest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := llmtest.Start(t, llmtest.Queue(llmtest.Text("one two").After(time.Hour).Every(time.Minute),
 			llmtest.Text("x").Stall(0)))
@@ -154,7 +154,7 @@ func TestTimeIsVirtualInABubble(t *testing.T) {
 	})
 }
 
-func TestItServesBehindAPort(t *testing.T) {
+func TestTheModelServesOnARealPort(t *testing.T) {
 	web := httptest.NewServer(llmtest.New(llmtest.Always(llmtest.Text("x"))))
 	defer web.Close()
 	for path, want := range map[string]int{"/v1/models": 200, "/v1/nothing": 404} {
@@ -170,7 +170,7 @@ func TestItServesBehindAPort(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
+func TestABodyThatIsNoChatRequestIsRefused(t *testing.T) {
 	srv := llmtest.Start(t, llmtest.Always(llmtest.Text("x")))
 	for _, body := range []string{"", "{", `{"messages":[]}`, `[]`} {
 		if resp, answer := post(t, srv, body); resp.StatusCode != 400 {
