@@ -186,14 +186,19 @@ var contentsOf = &query{`SELECT (SELECT COUNT(*) FROM message_life m WHERE m.lan
 	(SELECT COUNT(*) FROM history WHERE chat_id = c.id), (SELECT COUNT(*) FROM facts WHERE chat_id = c.id),
 	(SELECT COUNT(*) FROM tasks WHERE agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4 AND thread = ?5),
 	(SELECT COUNT(*) FROM attached_files WHERE agent = ?1 AND channel = ?2 AND account = ?3 AND chat = ?4
-		AND thread = ?5) FROM (SELECT 1) LEFT JOIN chats c ON c.agent = ?1 AND c.channel = ?2 AND c.account = ?3
+		AND thread = ?5), (SELECT COUNT(*) FROM mailbox WHERE chat_id = c.id),
+	(SELECT COUNT(*) FROM approval_rules WHERE ` + versionKey + `), (SELECT COUNT(*) FROM grants WHERE scope = ?6),
+	(SELECT COUNT(*) FROM file_versions WHERE ` + versionKey + `)
+	FROM (SELECT 1) LEFT JOIN chats c ON c.agent = ?1 AND c.channel = ?2 AND c.account = ?3
 	AND c.chat = ?4 AND c.thread = ?5`}
 
-// Contents counts messages, history, facts, tasks and references to files of a conversation, as a deletion would.
+// Contents counts what a deletion of a conversation would reach. It counts no events of the audit trail, which would
+// have to be read whole, and no pages of the database.
 func (c *Chats) Contents(ctx context.Context, k corebot.Key) (has corebot.Forgotten, err error) {
 	_, err = c.db.reader.one(ctx, contentsOf, []any{
-		&has.Messages, &has.History, &has.Facts, &has.Tasks, &has.Files,
-	}, keyArgs(k)...)
+		&has.Messages, &has.History, &has.Facts, &has.Tasks, &has.Files, &has.Mail, &has.Rules, &has.Grants,
+		&has.Versions,
+	}, append(keyArgs(k), k.String())...)
 	has.Chats = 1
 	return has, err
 }

@@ -259,7 +259,8 @@ func noticeTx(t *tx, notice *parcel, cause int64) error {
 }
 
 // controlTx stores a control message as applied. It never waits, so it has no place in a queue. A message that was
-// stored before is a duplicate. The same id with another body is [corebot.ErrConflict].
+// stored before is a duplicate. The same id with another body is [corebot.ErrConflict], also if a prompt of the chat
+// has the id.
 //
 // A command without effect is refused if the sender exceeds the rate of such commands in the chat. Effective commands
 // are bounded by what there is to stop or to retry, so a flood keeps nobody from stopping. The rate is kept in memory.
@@ -275,6 +276,9 @@ func (db *DB) controlTx(t *tx, c *parcel, effective bool) (r corebot.Receipt, er
 		if err == nil && !known {
 			err = &corebot.TooSoon{After: time.Duration(wait) * time.Millisecond}
 		}
+		return r, cmp.Or(err, r.Err)
+	}
+	if r, taken, err := usedBesideTx(t, c, lane); taken || err != nil {
 		return r, cmp.Or(err, r.Err)
 	}
 	if err := makeLaneTx(t, corebot.Control, c.Key, &lane); err != nil {

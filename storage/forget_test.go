@@ -176,7 +176,8 @@ func deletedTest(t *testing.T, turns int64) {
 	gone, err := f.Chat(t.Context(), k, nil)
 	must(t, err)
 	if has.Messages != gone.Messages || has.History != gone.History || has.Facts != gone.Facts || gone.Facts != 2 ||
-		has.Tasks != gone.Tasks || has.Files != 1 {
+		has.Tasks != gone.Tasks || has.Mail != gone.Mail || has.Rules != gone.Rules || has.Grants != gone.Grants ||
+		has.Versions != gone.Versions || has.Files != 1 {
 		t.Errorf("counted were %+v, and deleted %+v", has, gone)
 	}
 	if gone.Chats != 1 || gone.Messages != turns+1 || gone.History != 2*turns || gone.Mail != turns ||

@@ -184,7 +184,11 @@ var (
 		published_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (message_id, lane_id) DO NOTHING`}
 	selectLifeByID = &query{`SELECT id, checksum FROM message_life WHERE message_id = ? AND lane_id = ?`}
-	insertBody     = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}
+	// The lane of the other direction is looked up first: many chats can have used the id.
+	selectLifeBeside = &query{`SELECT m.id, m.kind, m.checksum FROM lanes l CROSS JOIN message_life m
+		WHERE l.direction = ? AND l.agent = ? AND l.channel = ? AND l.account = ? AND l.chat = ? AND l.thread = ?
+		AND m.message_id = ? AND m.lane_id = l.id`}
+	insertBody = &query{`INSERT INTO message_queue (life_id, lane_id, seq, body) VALUES (?, ?, ?, ?)`}
 )
 
 // publishTx appends a message to its lane, by the queue mode of its chat, unless the message was accepted before.
@@ -219,6 +223,9 @@ func publishTx(t *tx, p *parcel, lim corebot.Limits) (corebot.Receipt, error) {
 		if err == nil && !found {
 			r.Err = full
 		}
+		return r, err
+	}
+	if r, taken, err := usedBesideTx(t, p, l); taken || err != nil {
 		return r, err
 	}
 	if err := makeLaneTx(t, p.Direction, p.Key, &l); err != nil {
@@ -383,14 +390,56 @@ func overLimit(t *tx, p *parcel, l lane, lim corebot.Limits) error {
 	return nil
 }
 
-// duplicateTx says whether the message was accepted before. It refuses another body under the same id.
+// duplicateTx says whether the message was accepted before, in its lane or as a message of the other direction. It
+// refuses another body under the same id.
 func duplicateTx(t *tx, p *parcel, l lane) (r corebot.Receipt, found bool, err error) {
 	var sum []byte
 	found, err = t.one(selectLifeByID, []any{&r.Life, &sum}, p.ID, l.id)
+	if err != nil {
+		return r, found, err
+	}
+	if !found {
+		return besideTx(t, p)
+	}
+	if bytes.Equal(sum, p.checksum[:]) {
+		r.Duplicate = true
+	} else {
+		r.Err = corebot.ErrConflict
+	}
+	return r, true, nil
+}
+
+// usedBesideTx says whether the chat has the id as a message of the other direction. An earlier version of Corebot
+// could accept an id in both directions: then the message of the own lane counts.
+func usedBesideTx(t *tx, p *parcel, l lane) (r corebot.Receipt, taken bool, err error) {
+	if r, taken, err = besideTx(t, p); !taken || err != nil {
+		return r, taken, err
+	}
+	return duplicateTx(t, p, l)
+}
+
+// besideTx looks for the id of a prompt among the control messages of its chat, and the other way round: for a sender
+// both are messages to the chat. The kind does not tell such messages apart, because another version of Corebot can
+// take a chat command for the other one.
+func besideTx(t *tx, p *parcel) (r corebot.Receipt, found bool, err error) {
+	other := corebot.Control
+	switch p.Direction {
+	case corebot.Control:
+		other = corebot.Inbound
+	case corebot.Outbound:
+		return r, false, nil
+	}
+	var kind string
+	var sum []byte
+	k := p.Key
+	found, err = t.one(selectLifeBeside, []any{&r.Life, &kind, &sum},
+		int64(other), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, p.ID)
 	if err != nil || !found {
 		return r, found, err
 	}
-	if bytes.Equal(sum, p.checksum[:]) {
+	same := p.Message
+	same.Kind = corebot.Kind(kind)
+	if _, checksum := same.EncodeBody(); bytes.Equal(sum, checksum[:]) {
 		r.Duplicate = true
 	} else {
 		r.Err = corebot.ErrConflict

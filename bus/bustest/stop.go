@@ -12,6 +12,7 @@ func stopSpecs() []spec {
 		{"a stop marks a head that runs and leaves its lease alone", stopWhileRunning},
 		{"a stop ends one message and never the next", stopEndsOne},
 		{"a stop is applied once, however often it comes", stopIsDeduped},
+		{"a stop has its id in common with no prompt of its chat", stopAndPrompt},
 		{"a stop with nothing to stop says so", stopFindsNothing},
 		{"a stop meant for a message that has ended stops nothing", stopComesLate},
 		{"a stop survives a restart", stopSurvivesRestart},
@@ -119,6 +120,39 @@ func stopIsDeduped(s *suite) {
 	_, err := s.Ledger.Stop(s.t.Context(), other, 0, corebot.AuditEvent{},
 		func(bool) corebot.Message { return reply("a", "x") })
 	s.wantErr(err, corebot.ErrConflict)
+}
+
+func stopAndPrompt(s *suite) {
+	life := s.publish("a", "1")
+	before := s.census()
+	stop := func(m corebot.Message) (corebot.Stopped, error) {
+		return s.Ledger.Stop(s.t.Context(), m, life, corebot.AuditEvent{},
+			func(found bool) corebot.Message { return stopNotice(m.Key.Chat, m.ID, found) })
+	}
+	_, err := stop(stopMessage("a", "1"))
+	s.wantErr(err, corebot.ErrConflict)
+	// The same words: a version of Corebot for which they were no command has accepted them.
+	again := prompt("a", "1")
+	again.Direction, again.Kind = corebot.Control, corebot.KindControl
+	if r, err := stop(again); err != nil || !r.Duplicate || r.Found || r.Life != life {
+		s.t.Fatalf("the words of the prompt as a stop: %+v, %v, want a duplicate of life %d", r, err, life)
+	}
+	s.unchanged(before)
+
+	s.stopFinds("2", life)
+	before = s.census()
+	_, err = s.bus.Publish(s.t.Context(), prompt("a", "2"))
+	s.wantErr(err, corebot.ErrConflict)
+	s.limited(corebot.Limits{LaneDepth: 1})
+	_, err = s.bus.Publish(s.t.Context(), prompt("a", "2"))
+	s.wantErr(err, corebot.ErrConflict)
+	s.unchanged(before)
+	s.limited(corebot.Limits{})
+	s.publish("b", "2") // another chat
+	d := s.claim("1")
+	s.must(s.Ledger.Commit(s.t.Context(), d, corebot.Result{
+		Outcome: answered(), Replies: []corebot.Message{reply("a", "2")}, // another direction
+	}))
 }
 
 func stopFindsNothing(s *suite) {

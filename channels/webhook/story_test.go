@@ -86,8 +86,10 @@ func TestMessagesThatAreSentAgainAndAgainAreAnsweredOnceAndInOrder(t *testing.T)
 	if got := f.post(`{"id":"s","chatId":"c","senderId":"alice","content":"/stop"}`); got.status != 202 {
 		t.Errorf("/stop: %d %s", got.status, got.body)
 	}
+	wantProblem(t, f.post(`{"id":"s","chatId":"c","senderId":"alice","content":"hello"}`), 409, "another body")
+	wantProblem(t, f.post(`{"id":"m1","chatId":"c","senderId":"alice","content":"/stop"}`), 409, "another body")
 	wantCounted(t, k.Registry, pathPost, "202", 3*messages+1)
-	wantCounted(t, k.Registry, pathPost, "409", 2)
+	wantCounted(t, k.Registry, pathPost, "409", 4)
 }
 
 func wantCounted(t *testing.T, r prometheus.Gatherer, path, status string, want float64) {

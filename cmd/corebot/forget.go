@@ -52,7 +52,10 @@ with a deletion that was cut off.`,
 			}); err != nil {
 				return err
 			}
-			if asJSON {
+			switch {
+			case asJSON && dry:
+				return printJSON(cmd, lossAhead{LostChat: lost})
+			case asJSON:
 				return printJSON(cmd, lost)
 			}
 			return tellLost(&teller{w: cmd.OutOrStdout()}, lost, dry)
@@ -62,6 +65,14 @@ with a deletion that was cut off.`,
 	cmd.Flags().BoolVar(&yes, "yes", false, "delete without a question")
 	jsonFlag(cmd, &asJSON)
 	return cmd
+}
+
+// lossAhead is what would be deleted, without the numbers that only a deletion knows.
+type lossAhead struct {
+	operate.LostChat
+	Arguments     *int64 `json:"arguments,omitempty"`
+	KeptArguments *int64 `json:"keptArguments,omitempty"`
+	Pages         *int64 `json:"pages,omitempty"`
 }
 
 // confirmLoss shows a person what a deletion would take, and asks. A chat of which nothing is known is not asked about:

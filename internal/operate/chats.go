@@ -399,7 +399,7 @@ type Forgetter interface {
 	// Meant names the conversations that a deletion of one means: itself, its threads, its child turns, and what it
 	// asked other agents. Errors are those of Forget.
 	Meant(ctx context.Context, k corebot.Key) ([]corebot.Key, error)
-	// Contents counts messages, history, facts, tasks and files of conversations, as Forget would.
+	// Contents counts what Forget would reach, but for events of the audit trail and pages of the database.
 	Contents(ctx context.Context, keys []corebot.Key) (corebot.Forgotten, error)
 	// Forget deletes all that is kept of a conversation, and overwrites it in the files of the database. An unknown
 	// conversation is [corebot.ErrNotFound], and one in which something waits or runs is [corebot.ErrInvalid].
@@ -420,8 +420,8 @@ type (
 	Reindexing struct {
 		Vectors bool `json:"vectors,omitempty"`
 	}
-	// ChatLoss names the conversation to delete. Dry only says what would be deleted, and counts the
-	// larger parts of it.
+	// ChatLoss names the conversation to delete. Dry only says what would be deleted. The events of the audit trail
+	// and the pages of the database are counted by a deletion alone.
 	ChatLoss struct {
 		Key corebot.Key `json:"key"`
 		Dry bool        `json:"dry,omitempty"`
