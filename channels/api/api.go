@@ -12,9 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -33,12 +30,10 @@ type Mailbox interface {
 
 // Channel is the channel of programs. It is safe for use by several goroutines.
 type Channel struct {
-	box     Mailbox
-	replies *channels.Replies
-	posted  func(corebot.Key)
-	door    atomic.Pointer[channels.Door] // while Run runs
-	opened  chan struct{}                 // closed when Run runs for the first time
-	open    sync.Once
+	box      Mailbox
+	replies  *channels.Replies
+	posted   func(corebot.Key)
+	entrance *channels.Entrance
 }
 
 var (
@@ -50,46 +45,26 @@ var (
 
 // New makes the channel. posted is told of each conversation that got a reply; it must not block.
 func New(box Mailbox, posted func(corebot.Key)) *Channel {
-	return &Channel{box: box, replies: channels.NewReplies(box), posted: posted, opened: make(chan struct{})}
+	return &Channel{box: box, replies: channels.NewReplies(box), posted: posted, entrance: channels.NewEntrance()}
 }
 
 // Run lets programs send until ctx ends.
 func (c *Channel) Run(ctx context.Context, door channels.Door) error {
-	c.door.Store(&door)
-	defer c.door.Store(nil)
-	c.open.Do(func() { close(c.opened) })
+	defer c.entrance.Open(door)()
 	<-ctx.Done()
 	return nil
 }
 
-// startTime is how long a message waits for a channel that has not begun to run.
-const startTime = 5 * time.Second
-
 // errAway is [corebot.ErrClosed] in the words of a caller.
 var errAway = fmt.Errorf("the channel of the API is starting or stopping: %w", corebot.ErrClosed)
-
-// entrance is the door, which is waited for before the channel runs for the first time.
-func (c *Channel) entrance(ctx context.Context) (channels.Door, error) {
-	late := time.NewTimer(startTime)
-	defer late.Stop()
-	select {
-	case <-c.opened:
-	case <-late.C:
-	case <-ctx.Done():
-	}
-	if door := c.door.Load(); door != nil {
-		return *door, nil
-	}
-	return nil, errAway
-}
 
 // Say hands a message to the front door. files are the bytes of those parts that are no text, in their order. A
 // duplicate was accepted before, and nothing has changed.
 func (c *Channel) Say(ctx context.Context, k corebot.Key, id, sender string, parts []corebot.Part, files [][]byte,
 ) (duplicate bool, err error) {
-	door, err := c.entrance(ctx)
+	door, err := c.entrance.Door(ctx)
 	if err != nil {
-		return false, err
+		return false, errAway
 	}
 	var attached []channels.Attached
 	for i, data := range files {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/channels"
@@ -20,12 +19,10 @@ func Kind() channels.Kind {
 
 // Channel is the console as a channel. Answers in its chats go into the mailbox, and the pages read them there.
 type Channel struct {
-	replies *channels.Replies
-	opened  chan struct{} // closed when Run begins for the first time
-	open    sync.Once
+	replies  *channels.Replies
+	entrance *channels.Entrance
 
 	mu   sync.Mutex
-	door channels.Door // nil before Run
 	done chan struct{} // closed when Run ends
 	// logins is closed, and made anew, when a session may have ended
 	logins chan struct{}
@@ -39,7 +36,7 @@ var (
 // NewChannel makes the channel on a mailbox.
 func NewChannel(box channels.Mailbox) *Channel {
 	return &Channel{
-		replies: channels.NewReplies(box), opened: make(chan struct{}), done: make(chan struct{}),
+		replies: channels.NewReplies(box), entrance: channels.NewEntrance(), done: make(chan struct{}),
 		logins: make(chan struct{}),
 	}
 }
@@ -47,41 +44,23 @@ func NewChannel(box channels.Mailbox) *Channel {
 // Run implements [channels.Channel]. It blocks until ctx ends.
 func (c *Channel) Run(ctx context.Context, door channels.Door) error {
 	c.mu.Lock()
-	c.door, c.done = door, make(chan struct{})
+	c.done = make(chan struct{})
 	done := c.done
 	c.mu.Unlock()
-	c.open.Do(func() { close(c.opened) })
+	defer c.entrance.Open(door)()
 	<-ctx.Done()
 	close(done)
 	return nil
 }
 
-// startTime is how long a message waits for a console that has not begun to run: its pages are there a moment sooner.
-const startTime = 5 * time.Second
-
 // errStarting is [corebot.ErrClosed] in the words of a page.
 var errStarting = corebot.WithHint(fmt.Errorf("the console is not ready: %w", corebot.ErrClosed), "send it again")
 
-// entrance is the door, which is waited for before the console runs for the first time.
-func (c *Channel) entrance(ctx context.Context) (channels.Door, error) {
-	late := time.NewTimer(startTime)
-	defer late.Stop()
-	select {
-	case <-c.opened:
-	case <-late.C:
-	case <-ctx.Done():
-	}
-	if door, _ := c.running(); door != nil {
-		return door, nil
-	}
-	return nil, errStarting
-}
-
-// running is the door, and what ends with it. Without a door the console takes nothing in.
-func (c *Channel) running() (channels.Door, <-chan struct{}) {
+// running is what ends with the console.
+func (c *Channel) running() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.door, c.done
+	return c.done
 }
 
 // LoggedOut has every open page look at once whether its session is still in force.

@@ -396,9 +396,9 @@ func (c *Console) file(v *visit) error {
 
 // accept gives a message to the front door, as the owner at this moment.
 func (c *Console) accept(v *visit, k corebot.Key, in channels.Incoming) error {
-	door, err := c.opts.Channel.entrance(v.ctx())
+	door, err := c.opts.Channel.entrance.Door(v.ctx())
 	if err != nil {
-		return err
+		return errStarting
 	}
 	in.Agent, in.Chat, in.Thread = k.Agent, k.Chat, k.Thread
 	in.SenderID, in.SenderName, in.Interactive = c.opts.Owner.ID, "owner", true

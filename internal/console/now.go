@@ -74,7 +74,7 @@ const settles = 150 * time.Millisecond
 
 // nowStream tells a page that something has changed, as server-sent events. The page then asks for what it shows.
 func (c *Console) nowStream(v *visit) error {
-	_, done := c.opts.Channel.running()
+	done := c.opts.Channel.running()
 	logins := c.opts.Channel.loggedOut() // before the look below: a session that ends behind it is noticed
 	events, stop := c.opts.Live.WatchSteps()
 	defer stop()

@@ -75,7 +75,7 @@ func (c *Console) stream(v *visit) error {
 
 // follow passes on what happens until the page or Corebot ends.
 func (st *chatStream) follow(events <-chan live.Event, posted, logins <-chan struct{}) {
-	_, done := st.c.opts.Channel.running()
+	done := st.c.opts.Channel.running()
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	var due <-chan time.Time
