@@ -82,7 +82,8 @@ func TestABodyWithADoubledOrMisspeltNameIsRefused(t *testing.T) {
 		`{"CONTENT":"a"}`:                                  "spelt",
 		`{"content":"\ud800"}`:                             "half a character",
 		`{"content":"a"} {}`:                               "goes on behind its JSON",
-		`{"content":"a","more":1}`:                         "more",
+		`{"content":"a","more":1}`:                         `there is no field "more"`,
+		`{"content":true}`:                                 "content must be a string, and is true or false",
 		"{\"content\":\"a\xff\"}":                          "UTF-8",
 		`{"content":` + strings.Repeat("[", 200_000) + `}`: "nested deeper",
 	} {
@@ -94,6 +95,59 @@ func TestABodyWithADoubledOrMisspeltNameIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		case want != "" && (!errors.Is(err, errMalformed) || !strings.Contains(err.Error(), want)):
 			t.Errorf("%.60s: %v; want %q", body, err, want)
+		}
+	}
+}
+
+// An empty text comes from a variable that was not set. It must not mean the default, such as another chat.
+func TestAnEmptyTextStandsForNoDefault(t *testing.T) {
+	for _, c := range []struct{ query, body, want string }{
+		{"", `{"content":"a"}`, ""},
+		{"", `{"sessionKey":"","content":"a"}`, "sessionKey is empty"},
+		{"", `{"id":"","content":"a"}`, "id is empty"},
+		{"", `{"content":"a","wait":true}`, "wait must be a whole number, and is true or false"},
+		{"sessionKey=", `{}`, "there is no parameter"},
+	} {
+		req := httptest.NewRequest(http.MethodPost, "/?"+c.query, strings.NewReader(c.body))
+		req.Header.Set("Content-Type", "application/json")
+		err := (&call{request: req, writer: httptest.NewRecorder()}).bind(reflect.ValueOf(new(newMessage)).Elem())
+		if c.want == "" && err != nil || c.want != "" && (err == nil || problemOf(err).Status != 400 ||
+			!strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v; want %q", c.body, err, c.want)
+		}
+	}
+	for query, want := range map[string]string{
+		"sessionKey=":         "the parameter sessionKey is empty",
+		"sessionId=&limit=1":  "the parameter sessionId is empty",
+		"after=&sessionKey=a": "", // the first page
+	} {
+		req := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
+		err := (&call{request: req, writer: httptest.NewRecorder()}).bind(reflect.ValueOf(new(sessionQuery)).Elem())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v; want %q", query, err, want)
+		}
+	}
+}
+
+func TestAFrameOfASocketIsReadAsStrictlyAsABody(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type":"send","agentId":"main","message":"a","more":1}`:        "", // of a client of another server
+		`{"type":"subscribe","sessionKey":"","sessionId":"main:cli::a"}`: "",
+		`{"type":"unsubscribe","sessionKey":""}`:                         "",
+		`{"type":"send","type":"unsubscribe"}`:                           "stands there twice",
+		`{"type":"send","t\u0079pe":"unsubscribe"}`:                      "stands there twice",
+		`{"type":"send","sessionKey":"","message":"a"}`:                  "sessionKey is empty",
+		`{"type":"subscribe","sessionKey":""}`:                           "sessionKey is empty",
+		`{"type":"resume","after":true}`:                                 "after must be a whole number",
+		`{"type":7}`:                                                     "type must be a string, and is a number",
+		`{"type":"send"} {}`:                                             "cannot be read",
+		`{`:                                                              "cannot be read",
+		"{\"type\":\"se\xffnd\"}":                                        "UTF-8",
+	} {
+		_, err := readFrame([]byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "json")) {
+			t.Errorf("%s: %v; want %q", text, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,9 +117,13 @@ func fieldsOf(t reflect.Type) (all []field) {
 }
 
 // setTag is the tag of a text that must be one of some values; the tag names them. leastTag is the tag of a number.
+// Fields of a body with the value "refused" of emptyTag can be left out, and have no default for an empty text.
 const (
 	setTag   = "set"
 	leastTag = "least"
+	emptyTag = "empty"
+
+	firstPage = "after" // the one parameter that can be empty: the cursor of the first page
 )
 
 // sets are the values of parameters that take no others. Operations refuse what is not among them.
@@ -150,6 +155,29 @@ func (f field) check(value reflect.Value) error {
 	return nil
 }
 
+// empty refuses a text without a letter: it comes from a variable that was not set, and would mean the default.
+func empty(what string) error {
+	return malformed("write a value, or leave it out", "%s is empty", what)
+}
+
+// filled refuses an empty text in a field of a body that has a default.
+func filled(body []byte, t reflect.Type) error {
+	var given map[string]json.RawMessage
+	for f := range t.Fields() {
+		if f.Tag.Get(emptyTag) == "" {
+			continue
+		}
+		if given == nil {
+			_ = json.Unmarshal(body, &given) // it was read before
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if string(given[name]) == `""` {
+			return empty(name)
+		}
+	}
+	return nil
+}
+
 // bind reads the values of a request into its type. A parameter that the route does not have is refused: a typo must
 // not widen a filter.
 func (c *call) bind(in reflect.Value) error {
@@ -169,6 +197,9 @@ func (c *call) bind(in reflect.Value) error {
 				return malformed("give it once", "the parameter %s stands there %d times", f.name, len(values))
 			}
 			if len(values) == 1 {
+				if values[0] == "" && f.name != firstPage {
+					return empty("the parameter " + f.name)
+				}
 				if err := parse(into, f.name, values[0]); err != nil {
 					return err
 				}
@@ -235,7 +266,7 @@ func (c *call) body(into any) error {
 		err = strictjson.Decode(text, maxBodyLevels, strictjson.Rules{}, into)
 	}
 	if err == nil {
-		return nil
+		return filled(text, reflect.TypeOf(into).Elem())
 	}
 	if bad := (*strictjson.Error)(nil); errors.As(err, &bad) && bad.What == strictjson.Trailing {
 		return malformed("send one object", "the body goes on behind its JSON")

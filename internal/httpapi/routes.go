@@ -291,10 +291,10 @@ type newTask struct {
 		Chat     string              `json:"chat" jsonschema:"the key of the chat in which it runs and answers"`
 		Kind     corebot.TaskKind    `json:"kind" jsonschema:"once, interval, daily or cron"`
 		Spec     string              `json:"spec" jsonschema:"a time such as 2026-12-24T18:00, 90m, 08:30 or cron"`
-		TimeZone string              `json:"timeZone,omitempty" jsonschema:"an IANA name; left out: tasks.time_zone"`
+		TimeZone string              `json:"timeZone,omitempty" jsonschema:"left out: tasks.time_zone" empty:"refused"`
 		Prompt   string              `json:"prompt"`
 		Name     string              `json:"name,omitempty"`
-		Context  corebot.TaskContext `json:"context,omitempty" jsonschema:"group or isolated"`
+		Context  corebot.TaskContext `json:"context,omitempty" jsonschema:"group or isolated" empty:"refused"`
 	} `body:""`
 }
 

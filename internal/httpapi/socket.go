@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/live"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 // Bounds of a socket.
@@ -46,11 +48,27 @@ var upgrader = websocket.Upgrader{
 type socketRequest struct {
 	Type       string `json:"type"` // send, subscribe, resume, unsubscribe
 	AgentID    string `json:"agentId"`
-	SessionKey string `json:"sessionKey"`
+	SessionKey string `json:"sessionKey,omitempty" empty:"refused"`
 	SessionID  string `json:"sessionId"` // the key of a chat, in the place of sessionKey
 	ID         string `json:"id"`        // send: of the message
 	Message    string `json:"message"`
 	After      int64  `json:"after"` // resume: the seq of the last event that the client has
+}
+
+// readFrame reads what a client says. A field that Corebot does not know is skipped: clients of other servers send
+// some. Otherwise the rules are those of the bodies of HTTP.
+func readFrame(text []byte) (q socketRequest, err error) {
+	err = strictjson.Check(text, maxBodyLevels, strictjson.Rules{})
+	if err == nil {
+		err = strictjson.Plain(json.Unmarshal(text, &q))
+	}
+	if err != nil {
+		return q, malformed("", "the message cannot be read: %v", err)
+	}
+	if q.Type == "unsubscribe" || q.SessionID != "" { // which has no default
+		return q, nil
+	}
+	return q, filled(text, reflect.TypeFor[socketRequest]())
 }
 
 // socketEvent is what a client is told.
@@ -147,6 +165,14 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 
 // subscribeFirst subscribes the chat that the address names, for clients that can only read, such as curl.
 func (k *socket) subscribeFirst(address url.Values) bool {
+	for _, name := range []string{"agentId", "sessionKey", "sessionId", "after"} {
+		switch given := address[name]; {
+		case len(given) > 1:
+			return k.refuse(socketRequest{}, malformed("", "the parameter %s stands there %d times", name, len(given)))
+		case len(given) == 1 && given[0] == "" && name != "after":
+			return k.refuse(socketRequest{}, empty("the parameter "+name))
+		}
+	}
 	q := socketRequest{
 		Type: "resume", AgentID: address.Get("agentId"), SessionKey: address.Get("sessionKey"),
 		SessionID: address.Get("sessionId"),
@@ -232,11 +258,13 @@ func (k *socket) read() {
 		if err != nil {
 			return
 		}
-		var q socketRequest
-		if json.Unmarshal(text, &q) != nil {
-			q = socketRequest{Type: "unreadable"}
-		}
-		k.locked(func() bool { return k.handle(q) })
+		q, err := readFrame(text)
+		k.locked(func() bool {
+			if err != nil {
+				return k.refuse(socketRequest{}, err)
+			}
+			return k.handle(q)
+		})
 	}
 }
 

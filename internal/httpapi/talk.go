@@ -39,8 +39,8 @@ const (
 type newMessage struct {
 	byAgent
 	Body struct {
-		ID         string `json:"id,omitempty" jsonschema:"of your choice: sent again it changes nothing"`
-		SessionKey string `json:"sessionKey,omitempty" jsonschema:"the chat; left out: main"`
+		ID         string `json:"id,omitempty" jsonschema:"of your choice; again it changes nothing" empty:"refused"`
+		SessionKey string `json:"sessionKey,omitempty" jsonschema:"the chat; left out: main" empty:"refused"`
 		Content    string `json:"content,omitempty" jsonschema:"what to say, or a command of the chat such as /new"`
 		Wait       int    `json:"wait,omitempty" jsonschema:"seconds to wait for the answer, at most 60"`
 

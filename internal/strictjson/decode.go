@@ -17,7 +17,7 @@ func Decode(data []byte, levels int, rules Rules, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return err
+		return Plain(err)
 	}
 	return (&speller{NewReader(data, rules), levels}).value(reflect.TypeOf(into))
 }

@@ -120,6 +120,46 @@ func TestANameIsReadIntoTheFieldThatIsSpeltLikeIt(t *testing.T) {
 	}
 }
 
+func TestAMistypedFieldIsToldInPlainWords(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"wait":true}`:                 "wait must be a whole number, and is true or false",
+		`{"wait":"5"}`:                  "wait must be a whole number, and is a string",
+		`{"wait":1.5}`:                  "wait must be a whole number, and is 1.5",
+		`{"wait":99999999999999999999}`: "wait must be a whole number, and is 99999999999999999999",
+		`{"least":-1}`:                  "least must be a whole number of at least 0, and is -1",
+		`{"share":[]}`:                  "share must be a number, and is a list",
+		`{"text":7}`:                    "text must be a string, and is a number",
+		`{"on":"yes"}`:                  "on must be true or false, and is a string",
+		`{"list":{}}`:                   "list must be a list, and is an object",
+		`{"inner":"x"}`:                 "inner must be an object, and is a string",
+		`{"inner":{"text":1}}`:          "inner.text must be a string, and is a number",
+		`{"all":{"a":1}}`:               "all must be a string, and is a number",
+		`{"at":"noon"}`:                 `a moment is written as 2026-12-24T18:00:00Z, and not as "noon"`,
+		`{"at":7}`:                      "a moment",
+		`{"other":1}`:                   `there is no field "other"`,
+		`[]`:                            "it must be an object, and is a list",
+		`7`:                             "it must be an object, and is a number",
+	} {
+		var into struct {
+			Wait  int               `json:"wait"`
+			Least uint              `json:"least"`
+			Share float64           `json:"share"`
+			Text  string            `json:"text"`
+			On    bool              `json:"on"`
+			List  []string          `json:"list"`
+			All   map[string]string `json:"all"`
+			At    time.Time         `json:"at"`
+			Inner struct {
+				Text string `json:"text"`
+			} `json:"inner"`
+		}
+		err := strictjson.Decode([]byte(data), 4, strictjson.Rules{}, &into)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "json:") {
+			t.Errorf("%s: %v; want %q", data, err, want)
+		}
+	}
+}
+
 func TestANameFromOutsideIsShownShortAndOnOneLine(t *testing.T) {
 	name := "a\n\u202e" + strings.Repeat("n", 500)
 	twice, err := json.Marshal(name)

@@ -57,7 +57,7 @@ func parseToolLine(s string) (toolLine, error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(args, &object); err != nil {
-		return toolLine{}, fmt.Errorf("the arguments of %s are not JSON: %w", name, err)
+		return toolLine{}, fmt.Errorf("the arguments of %s are not JSON", name)
 	}
 	return toolLine{name, args}, nil
 }
