@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/corebot/corebot/internal/needs"
 )
 
 var (
@@ -96,11 +98,11 @@ func TestEachAlertIsFiredByAGameDay(t *testing.T) {
 // TestGameDays breaks the released program in one way each time. A real Prometheus with the shipped rules must show it,
 // the steps of the runbook must repair it, and the alerts must end.
 func TestGameDays(t *testing.T) {
-	if _, err := exec.LookPath("prometheus"); err != nil {
-		t.Skip("prometheus is not installed: apt-get install prometheus")
-	}
 	if *gameDaysWanted == "" {
 		t.Skip("scripts/gamedays holds the game days")
+	}
+	if _, err := exec.LookPath("prometheus"); err != nil {
+		t.Fatal("prometheus is not installed: apt-get install prometheus")
 	}
 	results := &results{}
 	t.Cleanup(func() { results.report(t) })
@@ -115,7 +117,7 @@ func TestGameDays(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			if g.root && os.Geteuid() != 0 {
 				results.add("%-20s SKIPPED: needs root, for a file system of its own", g.name)
-				t.Skip("needs root")
+				needs.Root(t)
 			}
 			if _, err := exec.LookPath("strace"); g.traces && (err != nil || os.Geteuid() != 0) {
 				results.add("%-20s SKIPPED: needs strace and root, for a disk that fails", g.name)

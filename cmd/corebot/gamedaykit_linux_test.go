@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/needs"
 )
 
 const (
@@ -99,7 +100,7 @@ func newDay(t *testing.T, g gameDay) *day {
 // mount puts a small file system where the home is.
 func (d *day) mount() {
 	if err := syscall.Mount("tmpfs", d.home, "tmpfs", 0, "size=96m,mode=0700"); err != nil {
-		d.t.Skipf("no file system can be mounted: %v", err)
+		needs.Missing(d.t, "mounts", err)
 	}
 	d.t.Cleanup(func() {
 		d.super.stop()

@@ -321,7 +321,7 @@ func TestInASandboxGoBuildsWithModules(t *testing.T) {
 	needs.Program(t, "go")
 	r := newSandbox(t, Options{})
 	if end := sandbox(t, r, Sandboxed{}, "go version"); end.Exit != 0 {
-		t.Skipf("a sandbox does not see Go here: %+v", end)
+		needs.Missing(t, "go", "a sandbox does not see it: ", end)
 	}
 	var archive bytes.Buffer
 	z := zip.NewWriter(&archive)
@@ -364,7 +364,7 @@ func TestInASandboxNpmInstalls(t *testing.T) {
 	needs.Program(t, "npm")
 	r := newSandbox(t, Options{})
 	if end := sandbox(t, r, Sandboxed{}, "npm --version"); end.Exit != 0 {
-		t.Skipf("a sandbox does not see npm here: %+v", end)
+		needs.Missing(t, "npm", "a sandbox does not see it: ", end)
 	}
 	var archive bytes.Buffer
 	compressed := gzip.NewWriter(&archive)
