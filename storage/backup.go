@@ -324,7 +324,8 @@ func Restore(ctx context.Context, dir, from string,
 func Restorable(ctx context.Context, path string) error {
 	state, err := checkFile(path)
 	if err == nil && state != "" {
-		err = fmt.Errorf("%s %s", path, state)
+		err = corebot.WithHint(fmt.Errorf("%s %s", path, state),
+			"name the directory or the file of a backup; those of a home are in its data/backups")
 	}
 	if err != nil {
 		return err

@@ -307,7 +307,9 @@ func (s *Tasks) Task(ctx context.Context, id int64) (corebot.Task, error) {
 	return found[0], nil
 }
 
-func unknownTask(id int64) error { return fmt.Errorf("task %d: %w", id, corebot.ErrNotFound) }
+func unknownTask(id int64) error {
+	return corebot.WithHint(fmt.Errorf("task %d: %w", id, corebot.ErrNotFound), "`corebot tasks list` shows the ids")
+}
 
 func (s *Tasks) list(ctx context.Context, q *query, args ...any) (out []corebot.Task, err error) {
 	err = s.db.reader.each(ctx, q, func(row scanner) error {

@@ -282,16 +282,20 @@ func (b *Books) OfSession(ctx context.Context, k corebot.Key) (u corebot.Use, er
 
 // settleTurnTx ends a claim and books what it spent beside its journal.
 func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) error {
-	if len(r.Spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself
-		if err := holdsTx(t, d.Lease); err != nil {
-			return err
-		}
-	}
 	turns := int64(0)
 	if r.Outcome.Verb == corebot.Done {
 		turns = 1
 	}
-	use, err := l.bookTx(t, d, r.Spent, turns)
+	spent := r.Spent
+	if turns == 1 && len(spent) == 0 && r.Model != "" { // such as the offline model, which uses nothing
+		spent = []corebot.Spent{{Model: r.Model}}
+	}
+	if len(spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself
+		if err := holdsTx(t, d.Lease); err != nil {
+			return err
+		}
+	}
+	use, err := l.bookTx(t, d, spent, turns)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,27 @@ func spentBy(model string, in, out int64) corebot.Spent {
 
 func ended() corebot.Outcome { return corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered} }
 
+// The offline model uses nothing, and so can a provider say that tells no usage. A chat command asks no model.
+func TestATurnCountsAlsoIfItsModelUsedNothing(t *testing.T) {
+	db := openBooks(t, corebot.Limits{})
+	for id, r := range map[string]corebot.Result{
+		"offline": {Outcome: ended(), Model: "offline"},
+		"told":    {Outcome: ended(), Model: "m", Spent: []corebot.Spent{spentBy("m", 5, 7), spentBy("m", 1, 1)}},
+		"command": {Outcome: ended()},
+		"failed": {
+			Outcome: corebot.Outcome{Verb: corebot.Dead, End: corebot.EndDead, Reason: "permanent"},
+			Model:   "offline",
+		},
+	} {
+		publishInto(t, db, testMessage(id, id))
+		must(t, NewLedger(db).Commit(t.Context(), take(t, db, corebot.InboundPool), r))
+	}
+	use, err := NewBooks(db).Use(t.Context(), corebot.UseFilter{From: "2000-01-01", To: "2999-01-01"})
+	if err != nil || use.Turns != 2 || use.InputTokens != 6 {
+		t.Errorf("the day has %+v, %v", use, err)
+	}
+}
+
 func TestALaneHasPlacesForSoManyDeferredMessagesAndOneMoreChangesNothing(t *testing.T) {
 	db := openBooks(t, corebot.Limits{LaneDepth: 2})
 	l := NewLedger(db)

@@ -71,6 +71,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 		completion.Args, completion.RunE = knownCommand, root.RunE
 	}
 	completesNoFiles(root)
+	refusesEmpty(root)
 	return root
 }
 

@@ -135,6 +135,9 @@ func publishAndSay(cmd *cobra.Command, c config.Config, in channels.Incoming, as
 // deliveryTime reads the time of --deliver-at in the time zone of the settings.
 func deliveryTime(c config.Config, text string, now time.Time) (time.Time, error) {
 	at, err := scheduler.When(text, cmp.Or(c.Tasks.TimeZone, scheduler.LocalZone()), now)
+	if err != nil && !errors.Is(err, scheduler.ErrPast) {
+		return at, usageWithHint(err)
+	}
 	if err != nil {
 		return at, err
 	}

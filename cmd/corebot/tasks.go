@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/control"
 	"github.com/corebot/corebot/internal/operate"
+	"github.com/corebot/corebot/scheduler"
 )
 
 func newTasks(s *shell) *cobra.Command {
@@ -49,9 +50,14 @@ func (t *times) schedule(cmd *cobra.Command) (s corebot.Schedule, err error) {
 		}
 	}
 	if given != 1 {
-		err = usage(cmd, errors.New("say when: give one of --at, --every, --daily and --cron"))
+		return s, usage(cmd, errors.New("say when: give one of --at, --every, --daily and --cron"))
 	}
-	return s, err
+	// Whether its times are over depends on the time zone of the home, too.
+	_, err = scheduler.Parse(s, time.Now())
+	if errors.Is(err, scheduler.ErrPast) || errors.Is(err, scheduler.ErrNever) {
+		err = nil
+	}
+	return s, usageWithHint(err)
 }
 
 func newTasksAdd(s *shell) *cobra.Command {
@@ -69,6 +75,10 @@ its calls: requests go to the chat and to the admins' chat, and expire.`,
 			schedule, err := when.schedule(cmd)
 			if err != nil {
 				return err
+			}
+			if to := corebot.TaskContext(context); to != corebot.TaskInChat && to != corebot.TaskIsolated {
+				return usage(cmd, fmt.Errorf("--context %q: want %s or %s", context, corebot.TaskInChat,
+					corebot.TaskIsolated))
 			}
 			if chat == "" {
 				return usage(cmd, errors.New("say in which chat: --chat KEY; `corebot chats list` shows the keys"))

@@ -21,8 +21,30 @@ type usageError struct{ error }
 func (e *usageError) Unwrap() error { return e.error }
 
 func usage(cmd *cobra.Command, err error) error {
+	if rest, is := strings.CutPrefix(err.Error(), corebot.ErrInvalid.Error()+": "); is {
+		if name, _, _ := strings.Cut(rest, " "); cmd.Flags().Lookup(name) != nil {
+			err = &ofFlag{"--" + rest, err}
+		}
+	}
 	return &usageError{corebot.WithHint(err, fmt.Sprintf("see %q", cmd.CommandPath()+" --help"))}
 }
+
+// usageWithHint is [usage] for an error whose hint says what to write.
+func usageWithHint(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &usageError{err}
+}
+
+// ofFlag is an error of an operation about a value that a flag gave. An operation has no flags, and so no dashes.
+type ofFlag struct {
+	text string
+	error
+}
+
+func (e *ofFlag) Error() string { return e.text }
+func (e *ofFlag) Unwrap() error { return e.error }
 
 // takes checks the arguments of a command and names what is missing. The last name may end in "...": one or more. Or it
 // stands in brackets: none or one.
@@ -38,6 +60,11 @@ func takes(names ...string) cobra.PositionalArgs {
 			return usage(cmd, fmt.Errorf("%s is missing", strings.TrimSuffix(names[len(args)], "...")))
 		case len(args) > len(names) && !many:
 			return usage(cmd, fmt.Errorf("%q takes no argument %q", cmd.CommandPath(), args[len(names)]))
+		}
+		for i, arg := range args { // such as by a variable that a script did not set
+			if name := strings.Trim(names[min(i, len(names)-1)], "[.]"); arg == "" && name != "TEXT" {
+				return usage(cmd, fmt.Errorf("%s is empty", name))
+			}
 		}
 		return nil
 	}
@@ -126,6 +153,28 @@ func (f *filled) Set(s string) error {
 	}
 	*f = filled(s)
 	return nil
+}
+
+// refusesEmpty makes a [filledFlag] of each flag for a text that has no default. As a filter, an empty text would widen
+// what a command does.
+func refusesEmpty(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.DefValue == "" && f.Name != "resume" { // which says it in its own words
+			f.Value = notEmpty{f.Value}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		refusesEmpty(c)
+	}
+}
+
+type notEmpty struct{ pflag.Value }
+
+func (n notEmpty) Set(s string) error {
+	if s == "" {
+		return corebot.ErrInvalid // flagError says what is wanted
+	}
+	return n.Value.Set(s)
 }
 
 // numberFlag is a flag for a whole number from 1.
