@@ -179,4 +179,4 @@ func (c *Console) routes() map[string]func(*visit) error {
 }
 
 var errNoPage = corebot.WithHint(errors.Join(corebot.ErrNotFound, fs.ErrNotExist),
-	"the list of pages names all there are")
+	"the menu names all pages")

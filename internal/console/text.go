@@ -17,8 +17,8 @@ import (
 
 // functions are what templates can call.
 var functions = template.FuncMap{
-	"asset": assetPath, "ago": ago, "until": until, "when": when, "moment": moment,
-	"plain": corebot.Plainly, "args": indented,
+	"asset": assetPath, "ago": ago, "until": until, "due": due, "when": when, "moment": moment,
+	"plain": corebot.Plainly, "lined": lined, "args": indented,
 	"path": url.PathEscape, "clip": clip, "number": number, "lines": strings.Split, "join": strings.Join,
 	"oneStep": func(s operate.Step) []operate.Step { return []operate.Step{s} }, "lastLine": lastLine, "newest": newest,
 	"diff": diffRows, "chatName": chatName,
@@ -93,6 +93,20 @@ func until(t time.Time) string {
 	return "in " + span(d)
 }
 
+// due says when the wait of a message ends. Where something else than time can end the wait, there is nothing to say:
+// the time is only when Corebot looks again.
+func due(state string, at time.Time) string {
+	kind, why, _ := strings.Cut(state, ": ")
+	switch {
+	case at.IsZero(), kind != "waiting" && kind != "deferred",
+		why == corebot.AwaitingApproval, why == corebot.AwaitingWord, why == corebot.AwaitingJob:
+		return ""
+	case why == "backoff":
+		return "tried again " + until(at)
+	}
+	return "goes on " + until(at)
+}
+
 // span is a duration in its largest unit.
 func span(d time.Duration) string {
 	for _, u := range []struct {
@@ -151,8 +165,11 @@ func money(m corebot.Money) string {
 
 // sender is who has sent a message, for the owner of the home.
 func sender(p corebot.Principal) string {
-	if p.Channel == corebot.ConsoleChannel {
+	switch p.Channel {
+	case corebot.ConsoleChannel:
 		return "you"
+	case corebot.TerminalChannel:
+		return "user " + corebot.Plainly(p.ID) + " at the terminal"
 	}
 	return corebot.Plainly(p.ID)
 }
@@ -190,7 +207,12 @@ func indented(raw json.RawMessage) string {
 			raw = json.RawMessage(strings.TrimSpace(b.String()))
 		}
 	}
-	rows := strings.Split(string(raw), "\n")
+	return lined(string(raw))
+}
+
+// lined is a text of several lines, with what a person cannot see written out.
+func lined(text string) string {
+	rows := strings.Split(text, "\n")
 	for i, row := range rows {
 		rows[i] = corebot.Plainly(row)
 	}
@@ -223,8 +245,12 @@ func chatName(key string) string {
 		return key
 	}
 	name := k.Channel + " · " + corebot.Plainly(k.Chat)
-	if k.Channel == corebot.ConsoleChannel {
+	switch k.Channel {
+	case corebot.ConsoleChannel:
 		name = corebot.Plainly(k.Chat)
+	case corebot.JobChannel: // a child turn, whose thread begins with the number of its job
+		number, thread, _ := strings.Cut(k.Thread, ":")
+		name, k.Thread = "job "+corebot.Plainly(number)+" · "+corebot.Plainly(k.Chat), thread
 	}
 	if k.Thread != "" {
 		name += " / " + corebot.Plainly(k.Thread)

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -31,6 +32,47 @@ func TestAmountsHaveTheDigitsThatCount(t *testing.T) {
 	} {
 		if got := money(amount); got != want {
 			t.Errorf("%s is shown as %s, want %s", amount, got, want)
+		}
+	}
+}
+
+func TestAWaitThatTimeEndsIsToldWithItsTime(t *testing.T) {
+	in := time.Now().Add(90 * time.Second)
+	for state, want := range map[string]string{
+		"waiting: backoff": "tried again in 1 min", "waiting: " + corebot.Throttled: "goes on in 1 min",
+		"deferred: over budget":                "goes on in 1 min",
+		"waiting: " + corebot.AwaitingApproval: "", "waiting: " + corebot.AwaitingJob: "", "running": "", "ready": "",
+	} {
+		if got := due(state, in); got != want {
+			t.Errorf("%s: %q, want %q", state, got, want)
+		}
+	}
+	if got := due("waiting: "+corebot.AwaitingTime, time.Time{}); got != "" {
+		t.Errorf("without a time: %q", got)
+	}
+}
+
+func TestChatsAndSendersHaveNamesForPeople(t *testing.T) {
+	for key, want := range map[string]string{
+		"main:console:local:garden": "garden", "main:cli:local:work": "cli · work",
+		"main:webhook::c1:t1": "webhook · c1 / t1", "other:webhook::c1": "other · webhook · c1",
+	} {
+		if got := chatName(key); got != want {
+			t.Errorf("%s is called %q, want %q", key, got, want)
+		}
+	}
+	job := corebot.Key{
+		Agent: "main", Channel: corebot.JobChannel, Account: "webhook:", Chat: "c1", Thread: "7:t1",
+	}
+	if got := chatName(job.String()); got != "job 7 · c1 / t1" {
+		t.Errorf("a child turn is called %q", got)
+	}
+	for p, want := range map[corebot.Principal]string{
+		{Channel: "console", Account: "local", ID: "0"}: "you", {Channel: "webhook", ID: "ann"}: "ann", {}: "",
+		{Channel: "cli", Account: "local", ID: "0"}: "user 0 at the terminal",
+	} {
+		if got := sender(p); got != want {
+			t.Errorf("%v is called %q, want %q", p, got, want)
 		}
 	}
 }

@@ -44,7 +44,7 @@ var upgrader = websocket.Upgrader{
 	CheckOrigin:  func(*http.Request) bool { return true }, // every request was checked already
 }
 
-// request is what a client says.
+// socketRequest is what a client says.
 type socketRequest struct {
 	Type       string `json:"type"` // send, subscribe, resume, unsubscribe
 	AgentID    string `json:"agentId"`
@@ -97,7 +97,7 @@ type chatFeed struct {
 	told
 }
 
-// end is the end of a message that the socket has sent.
+// socketEnd is the end of a message that the socket has sent.
 type socketEnd struct {
 	id   string
 	key  corebot.Key

@@ -15,6 +15,11 @@
   ];
   const axis = () => ({ stroke: style("--calm"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line") } });
   const short = (n) => n >= 1e6 ? n / 1e6 + " M" : n >= 1e3 ? n / 1e3 + " k" : n;
+  // A label of one line: the two of uPlot lie over one another where a chart is narrow.
+  const clock = (u, all, axis, space, step) => all.map((t) => {
+    const at = new Date(t * 1000).toTimeString();
+    return at.slice(0, step < 60 ? 8 : 5);
+  });
   const draw = () => {
     at.replaceChildren();
     for (const [title, lines] of charts) {
@@ -27,7 +32,7 @@
         width: box.clientWidth - 24, height: 160, cursor: { sync: { key: "day" } },
         scales: { y: { range: (u, min, max) => [0, Math.max(max * 1.1, 1)] } },
         series: [{}, ...lines.map(([label, , colour]) => ({ label, stroke: style(colour), width: 1.5, points: { size: 4 }, value: (u, v) => v == null ? "--" : v.toFixed(v < 10 ? 1 : 0) }))],
-        axes: [axis(), { ...axis(), size: 46, values: (u, all) => all.map(short) }],
+        axes: [{ ...axis(), space: 64, values: clock }, { ...axis(), size: 46, values: (u, all) => all.map(short) }],
       }, [all[0], ...lines.map(([, column]) => all[column])], box);
     }
   };

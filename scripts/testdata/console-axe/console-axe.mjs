@@ -1,13 +1,50 @@
-// Drives the console of a running Corebot in Chromium: a person's way with the mouse, hostile texts, a server that is
-// killed in the middle, and axe over every page in light and dark. It is started by scripts/console-axe.
+// Drives the console of a Corebot in Chromium: a person's way with the mouse, hostile texts, a server that is killed in
+// the middle, and axe over every page, on a phone and on a desktop, in light and in dark. The pages have something to
+// show by then. It is started by scripts/console-axe.
 import { chromium } from "playwright-core";
 import { AxeBuilder } from "@axe-core/playwright";
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
+import { createServer } from "node:http";
 
 const corebot = process.env.COREBOT, home = process.env.COREBOT_HOME, shots = process.env.SHOTS;
-const restart = () => execFileSync(process.env.RESTART, [home], { stdio: "inherit" }); // kills the server and starts it again
+const env = { ...process.env, COREBOT_HOME: home };
+// Kills the server and starts it again. The model below answers meanwhile, so nothing here may block.
+const restart = () => new Promise((done, failed) => execFile(process.env.RESTART, { env }, (error, out) => error ? failed(new Error(out)) : done()));
+const command = (...args) => new Promise((done, failed) => execFile(corebot, args, { env }, (error, out) => error ? failed(error) : done(out)));
 const failures = [];
 const expect = (holds, what) => { if (!holds) failures.push(what); console.log(holds ? "ok   " : "FAIL ", what); };
+
+// The model calls the tool that a message names, has no key for a message with REFUSE, never ends with HANG, and says any
+// other message again.
+const model = createServer(async (request, response) => {
+  let body = "";
+  for await (const piece of request) body += piece;
+  const messages = JSON.parse(body || "{}").messages ?? [];
+  const last = messages.findLastIndex((m) => m.role === "user");
+  const content = messages[last]?.content ?? "";
+  const text = typeof content === "string" ? content : content.map((p) => p.text ?? "").join("\n");
+  const [, tool, args] = text.match(/CALL (\S+) (\{.*\})/) ?? [];
+  const answered = messages.slice(last).some((m) => m.role === "tool");
+  if (text.includes("REFUSE")) {
+    response.writeHead(401, { "Content-Type": "application/json" });
+    response.end(JSON.stringify({ error: { message: "There is no such key." } }));
+    return;
+  }
+  response.writeHead(200, { "Content-Type": "text/event-stream" });
+  const send = (delta, finish_reason = null) => response.write(`data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", model: "scripted", choices: [{ index: 0, delta, finish_reason }] })}\n\n`);
+  if (tool && !answered) {
+    send({ role: "assistant", tool_calls: [{ index: 0, id: "k" + Date.now(), type: "function", function: { name: tool, arguments: args } }] });
+    send({}, "tool_calls");
+  } else {
+    send({ role: "assistant", content: answered ? "The call has ended." : text });
+    if (text.includes("HANG")) return;
+    send({}, "stop");
+  }
+  response.end("data: [DONE]\n\n");
+});
+await new Promise((done) => model.listen(0, "127.0.0.1", done));
+Object.assign(env, { OPENAI_BASE_URL: `http://127.0.0.1:${model.address().port}/v1`, OPENAI_MODEL: "scripted", OPENAI_API_KEY: "none" });
+await restart();
 
 const login = execFileSync(corebot, ["console"], { env: { ...process.env, COREBOT_HOME: home }, stdio: ["ignore", "pipe", "ignore"] }).toString().trim();
 const base = new URL(login).origin;
@@ -35,7 +72,7 @@ await page.getByLabel("New chat").fill("axe " + Date.now());
 await page.getByRole("button", { name: "Begin" }).click();
 const chat = page.url();
 await page.getByRole("link", { name: "Full" }).click();
-await page.getByLabel("Message", { exact: true }).fill('/tool fs.search {"pattern": "."}');
+await page.getByLabel("Message", { exact: true }).fill('CALL fs_search {"pattern": "."}');
 await page.getByRole("button", { name: "Send" }).click();
 await page.locator("#log .from-assistant").last().waitFor();
 await page.locator("#log .from-tool").first().waitFor();
@@ -59,7 +96,7 @@ expect(await page.locator("main script, main iframe, main img, main [onerror], m
 
 // A server that dies in the middle: the page goes on by itself, and shows nothing twice.
 const shown = await page.locator("#log .entry").count();
-restart();
+await restart();
 await page.locator(".offline").waitFor({ state: "detached", timeout: 20000 });
 await page.waitForTimeout(1500);
 expect(await page.locator("#log .entry").count() === shown, "after a kill nothing is shown twice");
@@ -89,9 +126,29 @@ await page.keyboard.press("Escape");
 await page.keyboard.press("/");
 expect(await page.evaluate(() => document.activeElement.matches("[data-search]")), "/ goes to the search");
 
+// Something to look at on every page: a call that waits, one that is decided, a dead letter, a child turn, a turn that
+// runs, a task, a line of memory, and texts that have no place to break.
+const long = "a-name-that-is-much-longer-than-a-phone-is-wide-and-has-no-place-to-break-at-all";
+await command("send", "--chat", long, "--wait", "hello");
+await command("send", "--chat", "memory", "--wait", `CALL memory_write {"scope": "chat", "content": "Anna likes tea. ${long}"}`);
+await command("send", "--chat", "dead", "REFUSE this");
+await command("send", "--chat", "child", `CALL agent_run {"prompt": "HANG on", "background": true}`);
+await command("send", "--chat", "first", `CALL fs_write {"path": "notes/a.md", "content": "one line"}`);
+const holds = async (what, ...args) => { for (let i = 0; !(await command(...args)).includes(what); i++) { if (i > 200) throw new Error(`${args}: never ${what}`); await new Promise((later) => setTimeout(later, 100)); } };
+await holds('"id":1', "approvals", "list", "--json");
+await command("approvals", "deny", "1");
+await command("send", "--chat", "second", `CALL fs_write {"path": "notes/${long}.md", "content": "${long} ${long}"}`);
+await holds('"id":2', "approvals", "list", "--json");
+await command("tasks", "add", "--chat", "cli:" + long, "--daily", "08:30", "--name", long, "water the plants");
+await holds("There is no such key", "dlq", "list", "--json");
+
 // axe over every page.
-const paths = ["/", "/chats", new URL(chat).pathname + "?view=full", "/approvals", "/deadletters", "/tasks", "/jobs", "/cost", "/health", "/audit", "/why", "/channels", "/mcp", "/skills", "/memory", "/settings"];
-for (const [width, scheme] of [[390, "light"], [1280, "dark"]].slice(0, process.env.SHORT ? 1 : 2)) {
+const letter = JSON.parse((await command("dlq", "list", "--json")).split("\n")[0]);
+const paths = ["/", "/chats", new URL(chat).pathname + "?view=full", "/chats/main:cli:local:second", "/approvals", "/deadletters", "/deadletters/" + letter.id,
+  "/deadletters?action=replay", "/tasks", "/tasks/1", "/tasks/2", "/jobs", "/cost", "/health", "/audit", "/why", "/why?id=" + letter.messageId, "/channels", "/mcp",
+  "/skills", "/memory", "/memory?chat=main:cli:local:memory", "/settings", "/nothing", "/#menu"];
+const forms = [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]];
+for (const [width, scheme] of process.env.SHORT ? forms.slice(0, 1) : forms) {
   await page.setViewportSize({ width, height: 860 });
   await page.emulateMedia({ colorScheme: scheme });
   for (const path of paths) {
