@@ -91,6 +91,20 @@ func TestADecisionIsAboutAllCallsThatThePageShows(t *testing.T) {
 	}
 }
 
+// Corebot notes a chat when its first turn ends. The page of a chat of another channel shows the first message, and the
+// call that waits, before that. The list of approvals links to it.
+func TestAChatIsShownWhileItsFirstMessageWaits(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir(), func(c *config.Config) { c.Approvals.Always = config.NewList("fs.list") })
+	b, program := loggedIn(t, a), newSender(t, a, "program", "*")
+	body := `{"id": "m1", "sessionKey": "fresh", "content": "/tool fs.list {\"path\": \".\"}"}`
+	if status, got := program.say(body); status != 202 {
+		t.Fatalf("the message is answered with %d, %+v", status, got)
+	}
+	b.eventually("/approvals", "/chats/main:api::fresh")
+	b.eventually("/chats/main:api::fresh", "May it call")
+}
+
 // Of two browsers that decide about one request, the second is told what the first has decided, and changes nothing.
 func TestOfTwoDecisionsTheSecondIsToldOfTheFirst(t *testing.T) {
 	t.Parallel()

@@ -103,9 +103,9 @@ func (c *Console) chat(v *visit) error {
 	}
 	s, d := v.service(), chatData{Key: k.String(), Writes: k.Channel == corebot.ConsoleChannel}
 	d.Full = v.r.FormValue("view") == "full"
-	found, err := s.ShowChat(v.ctx(), operate.ChatQuery{Key: k})
-	if err != nil && !(errors.Is(err, corebot.ErrNotFound) && d.Writes) { // a chat begins with its first message
-		return err
+	found, missing := s.ShowChat(v.ctx(), operate.ChatQuery{Key: k})
+	if missing != nil && !errors.Is(missing, corebot.ErrNotFound) {
+		return missing
 	}
 	d.Chat = found.Chat
 	mark, err := c.mark(v.ctx(), s, k) // before what is shown is read: nothing falls between the two
@@ -118,6 +118,9 @@ func (c *Console) chat(v *visit) error {
 	waiting, err := c.waiting(v.ctx(), s, k) // before the log, which has what ends in between
 	if err != nil {
 		return err
+	}
+	if missing != nil && !d.Writes && len(waiting) == 0 { // a chat is there with the end of its first turn
+		return missing
 	}
 	said, err := s.ReadHistory(v.ctx(), operate.HistoryQuery{
 		Key: k, Whole: true, Part: operate.Part{After: before, Limit: pageRows},

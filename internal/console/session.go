@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -47,14 +48,18 @@ func fromElsewhere(r *http.Request) bool {
 	return r.URL.Path != "/login"
 }
 
-// goOn answers a link on a page of another site with a page that loads its own address again. The browser has left out
+// goOn answers a link on a page of another site with a page that leads to the same address. The browser has left out
 // the cookie, since another site asked. It sends the cookie when this page asks. Nothing is looked up before that.
-// The page names no address, so the part behind the # stays, and no address can lead to another host.
-func goOn(w http.ResponseWriter, _ *http.Request) {
+func goOn(w http.ResponseWriter, r *http.Request) {
+	to := "/" + strings.TrimLeft(r.URL.EscapedPath(), `/\`) // two of them would begin the name of a host
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	to = html.EscapeString(to)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><meta charset="utf-8"><title>Corebot</title>`+
-		`<meta name="color-scheme" content="light dark"><meta http-equiv="refresh" content="0">`+
-		`<p><a href="">Go on to Corebot</a></p>`)
+		`<meta name="color-scheme" content="light dark"><meta http-equiv="refresh" content="0;url=`+to+`">`+
+		`<p><a href="`+to+`">Go on to Corebot</a></p>`)
 }
 
 // admitted serves those who are logged in. A page that others ask for becomes the page to log in.

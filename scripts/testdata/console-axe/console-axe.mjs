@@ -147,19 +147,21 @@ const letter = JSON.parse((await command("dlq", "list", "--json")).split("\n")[0
 const paths = ["/", "/chats", new URL(chat).pathname + "?view=full", "/chats/main:cli:local:second", "/approvals", "/deadletters", "/deadletters/" + letter.id,
   "/deadletters?action=replay", "/tasks", "/tasks/1", "/tasks/2", "/jobs", "/cost", "/health", "/audit", "/why", "/why?id=" + letter.messageId, "/channels", "/mcp",
   "/skills", "/memory", "/memory?chat=main:cli:local:memory", "/settings", "/nothing", "/#menu"];
-const forms = [[390, "light"], [390, "dark"], [1280, "light"], [1280, "dark"]];
-for (const [width, scheme] of process.env.SHORT ? forms.slice(0, 1) : forms) {
+const widths = process.env.SHORT ? [390] : [390, 1280], schemes = process.env.SHORT ? ["light"] : ["light", "dark"];
+for (const width of widths) {
   await page.setViewportSize({ width, height: 860 });
-  await page.emulateMedia({ colorScheme: scheme });
   for (const path of paths) {
     await page.goto(base + path);
     await page.waitForTimeout(150);
-    const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]).analyze();
-    const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical");
-    expect(serious.length === 0, `axe ${scheme} ${width} ${path}` + serious.map((v) => `\n      ${v.id}: ${v.nodes[0].target} ${v.nodes[0].failureSummary}`).join(""));
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     expect(wide <= 0, `${path} is not wider than ${width}`);
-    if (shots) await page.screenshot({ path: `${shots}/${scheme}-${width}-${path.replace(/[^a-z]+/gi, "_").slice(0, 30)}.png` });
+    for (const colorScheme of schemes) {
+      await page.emulateMedia({ colorScheme });
+      const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]).analyze();
+      const serious = violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+      expect(serious.length === 0, `axe ${colorScheme} ${width} ${path}` + serious.map((v) => `\n      ${v.id}: ${v.nodes[0].target} ${v.nodes[0].failureSummary}`).join(""));
+      if (shots) await page.screenshot({ path: `${shots}/${colorScheme}-${width}-${path.replace(/[^a-z0-9]+/gi, "_").slice(0, 30)}.png` });
+    }
   }
 }
 expect(refused.length === 0, "the policy refuses nothing, and no script fails: " + refused.join(" | "));
