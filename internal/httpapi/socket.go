@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -322,8 +324,8 @@ func (k *socket) write(f *frame) bool {
 		k.end(errFailed)
 		return false
 	}
-	for _, m := range f.messages {
-		if k.conn.WritePreparedMessage(m) != nil {
+	if len(f.bytes) > 0 {
+		if _, err := k.out.Write(f.bytes); err != nil {
 			return false
 		}
 	}
@@ -342,7 +344,7 @@ type frameKey struct {
 // frame is the messages of an event, for all sockets.
 type frame struct {
 	once          sync.Once
-	messages      []*websocket.PreparedMessage
+	bytes         []byte    // of the messages, as they go over a connection
 	before, after string    // the text that the run has streamed to a socket
 	began         time.Time // of an end: when the run began, as the socket knows
 	unseen        bool      // of an end: the run began before the socket, and the client may have text of it
@@ -364,11 +366,24 @@ func (f *frame) make(fill func()) {
 func (f *frame) add(s *Server, e socketEvent) {
 	text, err := s.redacted(e)
 	if err == nil {
-		var m *websocket.PreparedMessage
-		m, err = websocket.NewPreparedMessage(websocket.TextMessage, text)
-		f.messages = append(f.messages, m)
+		f.bytes = appendMessage(f.bytes, text)
 	}
 	f.err = errors.Join(f.err, err)
+}
+
+// appendMessage adds a text message as a server sends it (RFC 6455, section 5.2): whole, not masked, not compressed.
+// The library would make a connection with a buffer of 4 KiB for each message that it prepares.
+func appendMessage(to, text []byte) []byte {
+	const wholeText, twoBytes, eightBytes = 0x81, 126, 127
+	switch n := len(text); {
+	case n < twoBytes:
+		to = append(to, wholeText, byte(n))
+	case n <= math.MaxUint16:
+		to = binary.BigEndian.AppendUint16(append(to, wholeText, twoBytes), uint16(n))
+	default:
+		to = binary.BigEndian.AppendUint64(append(to, wholeText, eightBytes), uint64(n))
+	}
+	return append(to, text...)
 }
 
 // frames are the newest ones.

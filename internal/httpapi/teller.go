@@ -57,6 +57,7 @@ type teller struct {
 
 	marking sync.Mutex // of crowd, marked, due and rested
 	marks   []*feed    // those with something to tell
+	looks   time.Time  // when the teller looks at marks by itself; zero: when it is woken
 
 	room []byte // for what a lone socket is told
 }
@@ -108,10 +109,20 @@ func (t *teller) mark(f *feed) {
 		f.due = f.rested
 	}
 	t.marks = append(t.marks, f)
+	if !t.looks.IsZero() && !f.due.Before(t.looks) {
+		return // to wake it for each turn would cost more than to tell the turn
+	}
 	select {
 	case t.wake <- struct{}{}:
 	default:
 	}
+}
+
+// sleep notes that the teller looks at marks by itself, however early they are due.
+func (t *teller) sleep() {
+	t.marking.Lock()
+	defer t.marking.Unlock()
+	t.looks = time.Unix(0, 0)
 }
 
 // rest has a chat with many sockets wait for its next round. Its turns mark it meanwhile, and cost no round.
@@ -151,6 +162,7 @@ func (t *teller) take(now time.Time) (due []*feed, next time.Time) {
 		return true
 	})
 	slices.SortFunc(due, func(a, b *feed) int { return cmp.Compare(a.crowd, b.crowd) })
+	t.looks = next
 	return due, next
 }
 
@@ -168,6 +180,7 @@ func (t *teller) run(ctx context.Context) {
 		}
 		now := time.Now()
 		if now.Before(rested) {
+			t.sleep()
 			timer.Reset(rested.Sub(now))
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -251,4 +252,66 @@ func TestAChatWithManySocketsRestsBetweenRoundsAndNoOtherDoes(t *testing.T) {
 			t.Errorf("after a long round it waits for %v", time.Until(many.due))
 		}
 	})
+}
+
+// A turn wakes the teller only if it would look too late by itself.
+func TestTheTellerIsWokenOnlyIfItWouldLookTooLate(t *testing.T) {
+	teller := newTeller(new(live.Hub))
+	woken := func() bool {
+		select {
+		case <-teller.wake:
+			return true
+		default:
+			return false
+		}
+	}
+	slow, later, soon := &feed{crowd: 500}, &feed{crowd: 500}, &feed{crowd: 1}
+	if teller.mark(slow); !woken() {
+		t.Error("it sleeps, and nothing wakes it")
+	}
+	teller.take(time.Now()) // from now on it looks when the first is due
+	if teller.mark(later); woken() {
+		t.Error("it is woken for what it looks at in time")
+	}
+	if teller.mark(soon); !woken() {
+		t.Error("it is not woken for what is due earlier")
+	}
+	teller.take(time.Now().Add(time.Minute))
+	if teller.mark(slow); !woken() {
+		t.Error("nothing was left, and nothing wakes it")
+	}
+	teller.sleep() // it rests, and looks at all of them then
+	if teller.mark(soon); woken() {
+		t.Error("it is woken from its rest")
+	}
+}
+
+// A client of the library reads messages of each length as they were.
+func TestAMessageOfEachLengthIsOneFrame(t *testing.T) {
+	lengths := []int{0, 1, 125, 126, 127, 65535, 65536, 1 << 20}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return // the client is told
+		}
+		defer conn.Close() //nolint:errcheck // the client closes it, too
+		var all []byte
+		for _, n := range lengths {
+			all = appendMessage(all, []byte(strings.Repeat("x", n)))
+		}
+		_, _ = conn.NetConn().Write(all) // the client misses what is not written
+	}))
+	defer s.Close()
+	conn, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.URL, "http"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close() // a socket has none
+	defer conn.Close()    //nolint:errcheck // nothing is written
+	for _, n := range lengths {
+		kind, text, err := conn.ReadMessage()
+		if err != nil || kind != websocket.TextMessage || len(text) != n {
+			t.Fatalf("a message of %d bytes comes as one of the kind %d with %d: %v", n, kind, len(text), err)
+		}
+	}
 }
