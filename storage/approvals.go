@@ -316,6 +316,8 @@ var (
 	dropRule  = &query{`DELETE FROM approval_rules WHERE id = ?`}
 	dropEnded = &query{`DELETE FROM approval_rules AS r WHERE ` + ofChat + `
 		AND r.session <> 0 AND r.session < ` + presentSession}
+	// The sessions of a chat that comes back are counted from 1 again, so a rule of an ended one would hold once more.
+	dropOfSessions = &query{`DELETE FROM approval_rules AS r WHERE ` + ofChat + ` AND r.session <> 0`}
 )
 
 func keyArgs(k corebot.Key) []any { return []any{k.Agent, k.Channel, k.Account, k.Chat, k.Thread} }

@@ -99,6 +99,11 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 		"mode":       func() { must(t, chats.SetQueueMode(t.Context(), key("mode"), corebot.ModeSteer)) },
 		"access":     func() { must(t, chats.SetAccess(t.Context(), key("access"), corebot.DenyChat)) },
 		"model":      func() { must(t, chats.SetModel(t.Context(), key("model"), "big")) },
+		"skills": func() {
+			must(t, db.write(t.Context(), "skill", func(t *tx) error {
+				return chats.chooseSkillTx(t, corebot.ChooseSkill{Chat: key("skills"), Skill: "risky"})
+			}))
+		},
 		"granted": func() {
 			who := corebot.Principal{Channel: "test", ID: "ann"}
 			must(t, NewGrants(db).Grant(t.Context(), corebot.Grant{
@@ -136,8 +141,8 @@ func TestAChatStaysWhileItMatters(t *testing.T) {
 	must(t, r.Sweep(t.Context()))
 	left := sideQuery(t, dir, `SELECT chat FROM chats ORDER BY chat`)
 	want := []string{
-		"access", "dead", "files", "granted", "mail", "mode", "model", "named", "registered", "summary",
-		"waiting",
+		"access", "dead", "files", "granted", "mail", "mode", "model", "named", "registered", "skills",
+		"summary", "waiting",
 	}
 	if !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)
@@ -203,4 +208,38 @@ func TestAPassLooksAtAPartOfALargeTable(t *testing.T) {
 	if len(seen) != chats {
 		t.Errorf("after a day %d of %d chats were looked at", len(seen), chats)
 	}
+}
+
+// The sessions of a chat that was forgotten, and that comes back, are counted from 1 again. What was approved for an
+// earlier session of the same number must not run.
+func TestAnApprovalForASessionEndsWithAChatThatIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	db := openTest(t, dir)
+	usedTest(t, db, "1", "m")
+	k := outboundTest("1", "r").Key
+	who := corebot.Caller{Key: k, Principal: corebot.Principal{Channel: k.Channel, Account: k.Account, ID: "ann"}}
+	chats := NewChats(db)
+	must(t, chats.Reset(t.Context(), k)) // in session 2
+	for _, session := range []int{0, 2} {
+		sideQuery(t, dir, `INSERT INTO approval_rules (agent, channel, account, chat, thread, principal, session, beyond,
+			binding, request, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?, 0, '{"kind":"tool","tool":"x"}', 1, 1,
+			'operator')`, append(keyArgs(k), who.Principal.String(), session)...)
+	}
+	standing := func(when string, want int) {
+		t.Helper()
+		if rules, err := NewApprovals(db).Standing(t.Context(), who); err != nil || len(rules) != want {
+			t.Errorf("%s there are %d rules, want %d: %v", when, len(rules), want, err)
+		}
+	}
+	standing("in the session", 2)
+	must(t, chats.Reset(t.Context(), k))
+	standing("in the next session", 1)
+	ageTest(t, dir, tenYears)
+	must(t, keeping(t, db, RetentionOptions{Messages: time.Hour, History: time.Hour}).Sweep(t.Context()))
+	if n := count(t, dir, "chats"); n != 0 {
+		t.Fatalf("%d chats are not forgotten", n)
+	}
+	usedTest(t, db, "1", "m")
+	must(t, chats.Reset(t.Context(), k))
+	standing("in session 2 of the chat that came back", 1)
 }

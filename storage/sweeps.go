@@ -403,6 +403,7 @@ func oldestTx(t *tx, before time.Time) (past link, rows int, err error) {
 
 // chatOver is true for a chat c that was made before a moment, that nothing refers to, and that has no settings.
 const chatOver = `c.created_at < ? AND c.registered = 0 AND c.display_name = '' AND c.queue_mode = '' AND c.access = ''
+	AND c.skills = ''
 	AND (c.model = '' OR c.model_session <> c.session) AND (c.think = '' OR c.think_session <> c.session)
 	AND NOT EXISTS (SELECT 1 FROM history h WHERE h.chat_id = c.id)
 	AND NOT EXISTS (SELECT 1 FROM mailbox b WHERE b.chat_id = c.id)
@@ -465,11 +466,12 @@ func dropRememberedTx(t *tx, chat int64, spelled string) error {
 	if _, err := t.exec(dropFacts, chat, corebot.MaxFacts); err != nil {
 		return err
 	}
-	if _, err := t.exec(forgetPage, keyArgs(k)...); err != nil {
-		return err
+	for _, q := range []*query{forgetPage, dropOfSessions, dropFactOwner} {
+		if _, err := t.exec(q, keyArgs(k)...); err != nil {
+			return err
+		}
 	}
-	_, err = t.exec(dropFactOwner, keyArgs(k)...)
-	return err
+	return nil
 }
 
 func (r *Retention) hasFiles(k corebot.Key) bool { return r.opts.HasFiles != nil && r.opts.HasFiles(k) }
