@@ -29,6 +29,7 @@ func bookSpecs() []spec {
 	return []spec{
 		{"Use is summed over all, by agent, by chat and by principal.", useIsSummed},
 		{"Use by role follows the role that somebody has now, in the chat where it was used.", useFollowsRoles},
+		{"In a thread the role of its chat counts, unless the thread has another.", useInThreadsFollowsRoles},
 		{"A turn counts when it is answered, and what a failed one spent is booked all the same.", answeredTurnsCount},
 		{"A token has the price of its model, and one without a price is counted as such.", tokensHavePrices},
 		{"A day begins at midnight in the zone of the books.", dayBeginsInItsZone},
@@ -83,6 +84,19 @@ func useFollowsRoles(s *suite) {
 	s.grant(normal(person("bob"), key("b")))
 	s.wantTokens("an admin everywhere", admins, 11)
 	s.wantTokens("those who are none", others, 1_100)
+}
+
+func useInThreadsFollowsRoles(s *suite) {
+	s.spend(thread("b", "1"), "ann", "m", 1)
+	s.spend(thread("b", "2"), "ann", "m", 10)
+	s.spend(thread("bb", "1"), "ann", "m", 100)
+	admins, others := corebot.UseFilter{Role: corebot.RoleAdmin}, corebot.UseFilter{Role: corebot.RoleNormal}
+	s.grant(admin(person("ann"), key("b")))
+	s.wantTokens("an admin of the chat", admins, 11)
+	s.wantTokens("in another chat", others, 100)
+	s.grant(normal(person("ann"), thread("b", "2")))
+	s.wantTokens("an admin of the chat who is none in a thread", admins, 1)
+	s.wantTokens("what is left", others, 110)
 }
 
 func answeredTurnsCount(s *suite) {
