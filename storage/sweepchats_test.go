@@ -221,9 +221,10 @@ func TestAnApprovalForASessionEndsWithAChatThatIsForgotten(t *testing.T) {
 	chats := NewChats(db)
 	must(t, chats.Reset(t.Context(), k)) // in session 2
 	for _, session := range []int{0, 2} {
-		sideQuery(t, dir, `INSERT INTO approval_rules (agent, channel, account, chat, thread, principal, session, beyond,
-			binding, request, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?, 0, '{"kind":"tool","tool":"x"}', 1, 1,
-			'operator')`, append(keyArgs(k), who.Principal.String(), session)...)
+		sideQuery(t, dir, `INSERT INTO approval_rules (agent, channel, account, chat, thread, principal, session,
+			beyond, binding, request, created_at, created_by)
+			VALUES (?, ?, ?, ?, ?, ?, ?, 0, '{"kind":"tool","tool":"x"}', 1, 1, 'operator')`,
+			append(keyArgs(k), who.Principal.String(), session)...)
 	}
 	standing := func(when string, want int) {
 		t.Helper()

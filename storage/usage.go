@@ -108,8 +108,8 @@ var (
 	useOfChat      = &query{useSums + ` AND u.key = ?`}
 	useOfAgent     = &query{useSums + ` AND u.agent = ?`}
 	useOfPrincipal = &query{useSums + ` AND u.channel = ? AND u.account = ? AND u.sender = ?`}
-	// The present grants say who is an admin, as [Grants.RoleOf] does: in the thread, in its chat, or everywhere. The key
-	// of a thread is that of its chat, a colon and the thread.
+	// The present grants say who is an admin, as [Grants.RoleOf] does: in the thread, in its chat, or everywhere. The
+	// key of a thread is that of its chat, a colon and the thread.
 	useOfRole = &query{useSums + ` AND ? = (u.sender <> '' AND COALESCE((SELECT g.role FROM grants g WHERE g.channel =
 		u.channel AND g.account = u.account AND g.sender = u.sender
 		AND (g.scope IN ('', u.key) OR substr(u.key, 1, length(g.scope) + 1) = g.scope || ':')
