@@ -235,7 +235,7 @@ func attack(t *testing.T, rides bool) func() tally {
 }
 
 // boundDoors are the doors that are tried where everyday work is bound. The rules do not know the doors.
-func boundDoors() []string { return long.Every(4, slices.Sorted(maps.Keys(doors))) }
+func boundDoors() []string { return long.Every(8, slices.Sorted(maps.Keys(doors))) }
 
 func everyDoor(t *testing.T, try func(t *testing.T, door string) tally) func() tally {
 	return behind(t, slices.Sorted(maps.Keys(doors)), try)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // recallMessage has 16 different words, and most facts of learnFacts have ten of them.
@@ -39,7 +40,7 @@ func TestTheCostOfARecallDoesNotGrowWithTheFacts(t *testing.T) {
 	for i := range 50 {
 		numbers = append(numbers, fmt.Sprint(i))
 	}
-	for _, n := range []int{100, 1_000, corebot.MaxFacts} {
+	for _, n := range long.Or([]int{100, 2_000}, []int{100, 1_000, corebot.MaxFacts}) {
 		db := openTest(t, t.TempDir())
 		facts := NewFacts(db)
 		learnFacts(t, facts, testKey("c"), n)
@@ -68,7 +69,7 @@ func TestTheCostOfARecallDoesNotGrowWithTheFacts(t *testing.T) {
 // very much with the same words, and 10,000 facts of one person cost what a hundred cost.
 func TestTheCostOfARecallForSomebodyDoesNotGrowWithWhatOthersSaid(t *testing.T) {
 	const most = 5_000 // it takes 4,580 at most
-	for _, n := range []int{100, corebot.MaxFacts} {
+	for _, n := range long.Or([]int{100, 2_000}, []int{100, corebot.MaxFacts}) {
 		db := openTest(t, t.TempDir())
 		facts := NewFacts(db)
 		learnFacts(t, facts, testKey("c"), n)
