@@ -110,11 +110,19 @@ func (h Home) fits(to string) error {
 }
 
 // Outside refuses a path within what is copied: each backup would have all earlier ones in it, and tools could read the
-// database there.
+// database there. A relative path is one of the working directory, as it is for whoever makes a directory there.
 func Outside(trees []Tree, path string) error {
-	real := resolved(path)
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
 	for _, t := range trees {
-		if inside, err := filepath.Rel(resolved(t.Dir), real); err == nil && filepath.IsLocal(inside) {
+		dir, err := filepath.Abs(t.Dir)
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(resolved(dir), resolved(at))
+		if err != nil || filepath.IsLocal(inside) {
 			err := fmt.Errorf("%w: %s is in %s, which a backup copies", corebot.ErrInvalid, path, t.Dir)
 			return corebot.WithHint(err, "name a directory elsewhere")
 		}
