@@ -94,7 +94,8 @@ func TestADeletionAndTheCopyOfAFileEndWithTheirContext(t *testing.T) {
 	if n, err := Remove(ctx, at, "tree"); !errors.Is(err, context.Canceled) || n > 1 {
 		t.Errorf("%d were deleted: %v", n, err)
 	}
-	if _, err := (reader{ctx, bytes.NewReader([]byte("text"))}).Read(make([]byte, 4)); !errors.Is(err, context.Canceled) {
+	r := reader{ctx, bytes.NewReader([]byte("text"))}
+	if _, err := r.Read(make([]byte, 4)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a file is read on: %v", err)
 	}
 }
