@@ -115,7 +115,7 @@ func TestALongMessageIsChangedWhole(t *testing.T) {
 	if status, text := b.post(chat+"/send", url.Values{"text": {long}, "id": {"long"}}); status != http.StatusOK {
 		t.Fatalf("the message is answered with %d, %.200s", status, text)
 	}
-	text := b.eventually(chat, "from-assistant")
+	text := b.eventually(chat, "Ask again")
 	found := editLink.FindStringSubmatch(text)
 	if found == nil {
 		t.Fatalf("no link says the message again: %s", text)

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -165,11 +166,11 @@ func money(m corebot.Money) string {
 
 // sender is who has sent a message, for the owner of the home.
 func sender(p corebot.Principal) string {
-	switch p.Channel {
-	case corebot.ConsoleChannel:
+	if p.Channel == corebot.ConsoleChannel {
 		return "you"
-	case corebot.TerminalChannel:
-		return "user " + corebot.Plainly(p.ID) + " at the terminal"
+	}
+	if _, err := strconv.ParseUint(p.ID, 10, 64); err == nil { // a number alone tells nobody who that is
+		return "user " + p.ID + " of " + p.Channel
 	}
 	return corebot.Plainly(p.ID)
 }
@@ -245,12 +246,11 @@ func chatName(key string) string {
 		return key
 	}
 	name := k.Channel + " · " + corebot.Plainly(k.Chat)
-	switch k.Channel {
-	case corebot.ConsoleChannel:
+	if k.Channel == corebot.ConsoleChannel {
 		name = corebot.Plainly(k.Chat)
-	case corebot.JobChannel: // a child turn, whose thread begins with the number of its job
-		number, thread, _ := strings.Cut(k.Thread, ":")
-		name, k.Thread = "job "+corebot.Plainly(number)+" · "+corebot.Plainly(k.Chat), thread
+	} else if acts := k.Acts(); acts != k { // a child turn, whose thread begins with the number of its job
+		number, _, _ := strings.Cut(k.Thread, ":")
+		name, k.Thread = "job "+corebot.Plainly(number)+" · "+corebot.Plainly(acts.Chat), acts.Thread
 	}
 	if k.Thread != "" {
 		name += " / " + corebot.Plainly(k.Thread)

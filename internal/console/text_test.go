@@ -69,7 +69,8 @@ func TestChatsAndSendersHaveNamesForPeople(t *testing.T) {
 	}
 	for p, want := range map[corebot.Principal]string{
 		{Channel: "console", Account: "local", ID: "0"}: "you", {Channel: "webhook", ID: "ann"}: "ann", {}: "",
-		{Channel: "cli", Account: "local", ID: "0"}: "user 0 at the terminal",
+		{Channel: "cli", Account: "local", ID: "0"}:      "user 0 of cli",
+		{Channel: "telegram", Account: "main", ID: "42"}: "user 42 of telegram",
 	} {
 		if got := sender(p); got != want {
 			t.Errorf("%v is called %q, want %q", p, got, want)
