@@ -275,9 +275,22 @@ func (s *NetworkSetup) Try(ctx context.Context, home string) error {
 		return err
 	}
 	a := &App{log: zerolog.Nop()}
-	s.Says, err = a.check(ctx, a.accountOf(s.network, settings))
-	return err
+	of := a.accountOf(s.network, settings)
+	if s.Says, err = a.check(ctx, of); err == nil {
+		return nil
+	}
+	return corebot.WithHint(&named{err, of.Naming(err.Error())}, of.Naming(corebot.HintOf(err)))
 }
+
+// named is the error of a channel whose text names the settings of its account. A channel does not know which of
+// several accounts it serves.
+type named struct {
+	error
+	text string
+}
+
+func (e *named) Error() string { return e.text }
+func (e *named) Unwrap() error { return e.error }
 
 // changes are the settings of the account. Strangers get a code and nothing else, unless the home says otherwise. Each
 // setting is put before the one that was put first.
