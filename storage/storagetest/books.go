@@ -15,6 +15,7 @@ import (
 //
 //   - Use is summed over all, by agent, by chat and by principal.
 //   - Use by role follows the role that somebody has now, in the chat where it was used.
+//   - In a thread the role of its chat counts, unless the thread has another.
 //   - A turn counts when it is answered, and what a failed one spent is booked all the same.
 //   - A token has the price of its model, and one without a price is counted as such.
 //   - A day begins at midnight in the zone of the books.
