@@ -477,8 +477,8 @@ func dropRememberedTx(t *tx, chat int64, spelled string) error {
 func (r *Retention) hasFiles(k corebot.Key) bool { return r.opts.HasFiles != nil && r.opts.HasFiles(k) }
 
 // dropUsage deletes the rows of old days, the oldest first.
-var dropUsage = &query{`DELETE FROM usage_days WHERE (day, key, sender, model) IN
-	(SELECT day, key, sender, model FROM usage_days WHERE day < ? ORDER BY day LIMIT ? + 0)`}
+var dropUsage = &query{`DELETE FROM usage_days WHERE (day, key, channel, account, sender, model) IN
+	(SELECT day, key, channel, account, sender, model FROM usage_days WHERE day < ? ORDER BY day LIMIT ? + 0)`}
 
 // sweepUsage deletes the usage of days that ended before a moment.
 func (r *Retention) sweepUsage(ctx context.Context, before time.Time) error {

@@ -17,7 +17,7 @@ var (
 	bookDay = &query{`INSERT INTO usage_days (day, agent, key, channel, account, sender, model,
 		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (day, key, sender, model) DO UPDATE SET
+		ON CONFLICT (day, key, channel, account, sender, model) DO UPDATE SET
 		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input,
 		output = usage_days.output + excluded.output,
 		  cache_read = usage_days.cache_read + excluded.cache_read,
@@ -142,16 +142,18 @@ func useColumns(u *corebot.Use) []any {
 
 var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cost, unpriced, estimated, day, key,
 	channel, account, sender, model
-	FROM usage_days WHERE day BETWEEN ? AND ? AND (? = '' OR day < ? OR (key, sender, model) > (?, ?, ?))
-	ORDER BY day DESC, key, sender, model LIMIT ? + 0`}
+	FROM usage_days WHERE day BETWEEN ? AND ? AND (? = '' OR day < ?
+	OR (key, channel, account, sender, model) > (?, ?, ?, ?, ?))
+	ORDER BY day DESC, key, channel, account, sender, model LIMIT ? + 0`}
 
 // Page gives what was used from one day to another, both included, behind a cursor, newest day first, at most limit
 // rows, and the cursor behind them.
 func (b *Books) Page(ctx context.Context, from, to, after string,
 	limit int,
 ) (out []corebot.UseRow, next string, err error) {
-	var day, chat, sender, model string
-	if err := behind(after, "usage", &day, &chat, &sender, &model); err != nil {
+	var day, chat, model string
+	var who corebot.Principal
+	if err := behind(after, "usage", &day, &chat, &who.Channel, &who.Account, &who.ID, &model); err != nil {
 		return nil, "", err
 	}
 	if day != "" {
@@ -163,10 +165,9 @@ func (b *Books) Page(ctx context.Context, from, to, after string,
 		err := s.Scan(append(useColumns(&row.Use), &row.Day, &row.Chat, &p.Channel, &p.Account, &p.ID, &row.Model)...)
 		out = append(out, row)
 		return err
-	}, from, to, day, day, chat, sender, model, limit)
+	}, from, to, day, day, chat, who.Channel, who.Account, who.ID, model, limit)
 	return out, nextPage(out, limit, func(u corebot.UseRow) string {
-		return cursor("usage", u.Day, u.Chat,
-			u.Principal.ID, u.Model)
+		return cursor("usage", u.Day, u.Chat, u.Principal.Channel, u.Principal.Account, u.Principal.ID, u.Model)
 	}), err
 }
 
@@ -312,7 +313,7 @@ var (
 		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated)
 		SELECT day, agent, ?, '', '', '', model,
 		  turns, input, output, cache_read, cache_write, cost, unpriced, estimated FROM usage_days WHERE key = ?
-		ON CONFLICT (day, key, sender, model) DO UPDATE SET
+		ON CONFLICT (day, key, channel, account, sender, model) DO UPDATE SET
 		  turns = usage_days.turns + excluded.turns, input = usage_days.input + excluded.input,
 		output = usage_days.output + excluded.output,
 		  cache_read = usage_days.cache_read + excluded.cache_read,

@@ -68,6 +68,7 @@
 -- has 0115_authored_files.sql
 -- has 0116_declarable.sql
 -- has 0117_page_vectors.sql
+-- has 0118_usage_by_sender.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -211,25 +212,6 @@ CREATE VIEW inbound_executions AS
   WHERE l.direction = 1 AND (m.claimed_at > 0 OR m."end" <> '');
 CREATE INDEX message_life_control ON message_life (lane_id) WHERE kind = 'control';
 CREATE INDEX message_queue_merges ON message_queue (merge_into, seq) WHERE merge_into <> 0;
-CREATE TABLE usage_days (
-  day         TEXT    NOT NULL,
-  agent       TEXT    NOT NULL,
-  key         TEXT    NOT NULL,
-  channel     TEXT    NOT NULL,
-  account     TEXT    NOT NULL,
-  sender      TEXT    NOT NULL,
-  model       TEXT    NOT NULL,
-  turns       INTEGER NOT NULL,
-  input       INTEGER NOT NULL,
-  output      INTEGER NOT NULL,
-  cache_read  INTEGER NOT NULL,
-  cache_write INTEGER NOT NULL,
-  cost        INTEGER NOT NULL, -- millionths of the currency
-  unpriced    INTEGER NOT NULL, -- tokens whose price was not known
-  estimated   INTEGER NOT NULL, -- tokens that no provider counted
-  PRIMARY KEY (day, key, sender, model)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX usage_days_principal ON usage_days (day, channel, account, sender);
 CREATE TABLE message_parked (
   life_id   INTEGER PRIMARY KEY REFERENCES message_life (id),
   lane_id   INTEGER NOT NULL,
@@ -799,6 +781,25 @@ CREATE INDEX memory_pages_embedded ON memory_pages (embedded);
 CREATE TRIGGER page_unlike AFTER DELETE ON memory_pages BEGIN
   DELETE FROM vectors WHERE id BETWEEN (4 << 61) | (old.id << 38) AND (4 << 61) | (old.id << 38) | ((1 << 38) - 1);
 END;
+CREATE TABLE "usage_days" (
+  day         TEXT    NOT NULL,
+  agent       TEXT    NOT NULL,
+  key         TEXT    NOT NULL,
+  channel     TEXT    NOT NULL,
+  account     TEXT    NOT NULL,
+  sender      TEXT    NOT NULL,
+  model       TEXT    NOT NULL,
+  turns       INTEGER NOT NULL,
+  input       INTEGER NOT NULL,
+  output      INTEGER NOT NULL,
+  cache_read  INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL,
+  cost        INTEGER NOT NULL, -- millionths of the currency
+  unpriced    INTEGER NOT NULL, -- tokens whose price was not known
+  estimated   INTEGER NOT NULL, -- tokens that no provider counted
+  PRIMARY KEY (day, key, channel, account, sender, model)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_days_principal ON usage_days (day, channel, account, sender);
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -872,11 +873,12 @@ INSERT INTO goose_db_version VALUES (68, 114, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (69, 115, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (70, 116, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (71, 117, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (72, 118, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0);
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 71);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 72);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);

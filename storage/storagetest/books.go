@@ -14,6 +14,7 @@ import (
 // books guarantee:
 //
 //   - Use is summed over all, by agent, by chat and by principal.
+//   - Two principals of one id in one chat are booked apart.
 //   - Use by role follows the role that somebody has now, in the chat where it was used.
 //   - In a thread the role of its chat counts, unless the thread has another.
 //   - A turn counts when it is answered, and what a failed one spent is booked all the same.
@@ -29,6 +30,7 @@ type Books interface {
 func bookSpecs() []spec {
 	return []spec{
 		{"Use is summed over all, by agent, by chat and by principal.", useIsSummed},
+		{"Two principals of one id in one chat are booked apart.", principalsOfOneID},
 		{"Use by role follows the role that somebody has now, in the chat where it was used.", useFollowsRoles},
 		{"In a thread the role of its chat counts, unless the thread has another.", useInThreadsFollowsRoles},
 		{"A turn counts when it is answered, and what a failed one spent is booked all the same.", answeredTurnsCount},
@@ -42,8 +44,13 @@ func bookSpecs() []spec {
 // spend is a turn of somebody that used so many tokens of input.
 func (s *suite) spend(k corebot.Key, who string, model string, tokens int64) {
 	s.t.Helper()
+	s.spendBy(k, person(who), model, tokens)
+}
+
+func (s *suite) spendBy(k corebot.Key, who corebot.Principal, model string, tokens int64) {
+	s.t.Helper()
 	m := prompt(k, fmt.Sprint(k, who, model, tokens, time.Now().UnixMilli()))
-	m.Sender = person(who)
+	m.Sender = who
 	s.publish(m)
 	s.commit(s.claim(), corebot.Result{Outcome: answered(), Spent: []corebot.Spent{spent(model, tokens, 0)}})
 	time.Sleep(moment)
@@ -68,6 +75,27 @@ func useIsSummed(s *suite) {
 	s.wantTokens("a thread", corebot.UseFilter{Chat: thread("a", "1")}, 1_000)
 	s.wantTokens("a principal", corebot.UseFilter{Principal: person("ann")}, 11_101)
 	s.wantTokens("nobody", corebot.UseFilter{Principal: person("eve")}, 0)
+}
+
+func principalsOfOneID(s *suite) {
+	owner := corebot.Principal{Channel: "cli", Account: "local", ID: "1000"}
+	for _, who := range []corebot.Principal{owner, person("1000"), {Channel: "test", Account: "b", ID: "1000"}} {
+		s.spendBy(key("a"), who, "m", 1)
+		s.spendBy(key("a"), who, "m", 10)
+		s.wantTokens("a principal", corebot.UseFilter{Principal: who}, 11)
+	}
+	today := Accounting().Day(time.Now())
+	after := ""
+	for range 3 {
+		rows, next, err := s.Books.Page(s.ctx(), today, today, after, 1)
+		if err != nil || len(rows) != 1 || rows[0].InputTokens != 11 || rows[0].Principal.ID != "1000" {
+			s.t.Errorf("the rows are %+v, %v", rows, err)
+		}
+		after = next
+	}
+	if rows, _, err := s.Books.Page(s.ctx(), today, today, after, 1); err != nil || len(rows) > 0 {
+		s.t.Errorf("there are the rows %+v, too: %v", rows, err)
+	}
 }
 
 func useFollowsRoles(s *suite) {
