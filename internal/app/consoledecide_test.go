@@ -2,14 +2,18 @@ package app_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/channels"
 	"github.com/corebot/corebot/internal/config"
 	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
@@ -91,18 +95,34 @@ func TestADecisionIsAboutAllCallsThatThePageShows(t *testing.T) {
 	}
 }
 
-// Corebot notes a chat when its first turn ends. The page of a chat of another channel shows the first message, and the
+// Corebot notes a chat of the terminal when its first turn ends. The page of the chat shows the first message, and the
 // call that waits, before that. The list of approvals links to it.
 func TestAChatIsShownWhileItsFirstMessageWaits(t *testing.T) {
 	t.Parallel()
 	a := daemon(t, t.TempDir(), func(c *config.Config) { c.Approvals.Always = config.NewList("fs.list") })
-	b, program := loggedIn(t, a), newSender(t, a, "program", "*")
-	body := `{"id": "m1", "sessionKey": "fresh", "content": "/tool fs.list {\"path\": \".\"}"}`
-	if status, got := program.say(body); status != 202 {
-		t.Fatalf("the message is answered with %d, %+v", status, got)
+	b := loggedIn(t, a)
+	const key, path = "main:cli:local:fresh", "/chats/main:cli:local:fresh"
+	if status, text := b.get(path); status != 404 {
+		t.Fatalf("the page of a chat in which nobody has written is %d, %s", status, text)
 	}
-	b.eventually("/approvals", "/chats/main:api::fresh")
-	b.eventually("/chats/main:api::fresh", "May it call")
+	if _, err := a.Accept(t.Context(), channels.Incoming{
+		ID: "m1", Agent: corebot.DefaultAgent, Account: corebot.TerminalAccount, Chat: "fresh",
+		SenderID: strconv.Itoa(os.Getuid()), Parts: corebot.TextPart(`/tool fs.list {"path": "."}`),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("/approvals", path)
+	k, err := corebot.ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := operate.ShowChat.Call(t.Context(), a.Caller(), operate.ChatQuery{Key: k}); !errors.Is(err,
+		corebot.ErrNotFound) {
+		t.Fatalf("the chat is noted before its first turn has ended, and the test shows nothing: %+v, %v", c, err)
+	}
+	if status, text := b.get(path); status != 200 || !strings.Contains(text, "May it call") {
+		t.Errorf("the page of the chat is %d, %s", status, text)
+	}
 }
 
 // Of two browsers that decide about one request, the second is told what the first has decided, and changes nothing.
