@@ -14,6 +14,8 @@
 //
 //   - Each immediate and one-shot file becomes one task. The file goes once the task is on disk. A crash in between
 //     leaves a file that is known by its inode, its times and its content, and makes no second task.
+//   - A file that is taken and cannot be deleted, as in a directory that is read-only, holds up no other file. It is
+//     not taken again, and is deleted once that is possible.
 //   - A periodic file is its task for as long as the file is there. The task is made anew when the file changes, and
 //     goes with the file.
 //   - Files are taken in the order in which they were written.
@@ -37,7 +39,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -49,7 +50,6 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/internal/rootfs"
-	"github.com/corebot/corebot/internal/runes"
 	"github.com/corebot/corebot/internal/sorted"
 )
 
@@ -84,6 +84,7 @@ type Directory struct {
 	known  map[string]state     // by the name of the file
 	shut   map[corebot.Key]bool // chats that had no room for a task in this look
 	full   bool                 // the last look left files for want of room
+	stuck  bool                 // the last look left files that cannot be deleted
 	unread bool                 // the last look could not read the directory
 	again  time.Duration        // when to look again at what stayed; 0: nothing stayed
 }
@@ -93,7 +94,20 @@ type state struct {
 	is    identity
 	since time.Time   // when it was first seen like this, by the clock that nobody sets
 	taken bool        // it is a periodic file, and its task is there
+	spent bool        // its task is there, and the file cannot be deleted
 	chat  corebot.Key // that had no room for its task; zero: none is known
+}
+
+// of is the state of a file that is now seen like this. A file that was written anew is another one.
+func (s state) of(is identity) state {
+	switch {
+	case s.is == is:
+		return s
+	case s.spent && s.is.inode == is.inode && s.is.size == is.size && s.is.written.Equal(is.written):
+		s.is = is // only its rights have changed, as of a file that somebody makes deletable
+		return s
+	}
+	return state{is: is, since: time.Now()}
 }
 
 // identity tells one writing of a file from every other.
@@ -217,19 +231,24 @@ func (d *Directory) Look(ctx context.Context) {
 	}
 	d.unread = false
 	d.shut = map[corebot.Key]bool{}
-	here, over, all := map[string]state{}, error(nil), false // all: no other file can be taken either
+	here, over, stuck, all := map[string]state{}, error(nil), error(nil), false // all: no other can be taken either
 	for _, f := range files {
-		seen := d.known[f.name]
-		if seen.is != f.is {
-			seen = state{is: f.is, since: time.Now()}
+		seen := d.known[f.name].of(f.is)
+		if seen.spent {
+			if err := d.remove(f); err != nil {
+				here[f.name], stuck = seen, cmp.Or(stuck, err)
+			}
+			continue
 		}
 		if here[f.name] = seen; seen.taken || ctx.Err() != nil || all || d.shut[seen.chat] {
 			continue
 		}
 		var stays bool
-		one := (*ofOne)(nil)
+		one, left := (*ofOne)(nil), (*leftover)(nil)
 		switch seen.taken, stays, err = d.take(ctx, f, seen.since); {
 		case ctx.Err() != nil:
+		case errors.As(err, &left):
+			seen.spent, stuck = true, cmp.Or(stuck, left.why)
 		case errors.As(err, &one):
 			over, seen.chat = cmp.Or(over, err), one.chat
 			d.stays(retry)
@@ -255,7 +274,10 @@ func (d *Directory) Look(ctx context.Context) {
 		}
 		over = cmp.Or(over, err)
 	}
-	d.tell(ctx, cmp.Or(over, d.trim()))
+	if stuck != nil {
+		d.stays(retry)
+	}
+	d.tell(ctx, cmp.Or(over, d.trim()), stuck)
 }
 
 func (d *Directory) stays(until time.Duration) {
@@ -264,16 +286,25 @@ func (d *Directory) stays(until time.Duration) {
 	}
 }
 
-// tell logs when files begin to stay, and when none does any more.
-func (d *Directory) tell(ctx context.Context, over error) {
+// tell logs when files begin to stay, and when none does any more. The error over is of a file that waits, and stuck is
+// of one whose task is made.
+func (d *Directory) tell(ctx context.Context, over, stuck error) {
+	if ctx.Err() != nil {
+		return
+	}
 	switch {
-	case ctx.Err() != nil:
 	case over != nil && !d.full:
 		d.Log.Warn().Err(over).Msg("event files wait, and are tried again")
 	case over == nil && d.full:
 		d.Log.Info().Msg("event files are taken again")
 	}
-	d.full = over != nil
+	switch {
+	case stuck != nil && !d.stuck:
+		d.Log.Warn().Err(stuck).Msg("event files whose tasks are made cannot be deleted; nothing waits for them")
+	case stuck == nil && d.stuck:
+		d.Log.Info().Msg("event files are deleted again")
+	}
+	d.full, d.stuck = over != nil, stuck != nil
 }
 
 // list gives the event files of the directory in the order in which they were written.
@@ -304,11 +335,17 @@ type ofOne struct {
 func (e *ofOne) Error() string { return e.why.Error() }
 func (e *ofOne) Unwrap() error { return e.why }
 
+// leftover says that the task of a file is made, and that the file cannot be deleted.
+type leftover struct{ why error }
+
+func (e *leftover) Error() string { return e.why.Error() }
+func (e *leftover) Unwrap() error { return e.why }
+
 // errRoom says that a file must wait for room.
 var errRoom = errors.New("there is no room for more tasks")
 
 // take makes the task of a file, or rejects the file. Periodic says that the file is one whose task is there now. Stays
-// says that it may be half-written. With an error the file is as it was.
+// says that it may be half-written. With an error the file is as it was; with a [leftover] its task is made all the same.
 func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPeriodic, stays bool, err error) {
 	raw, err := d.read(f)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -350,7 +387,10 @@ func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPerio
 	if e.typ == periodic {
 		return true, false, nil
 	}
-	return false, false, d.remove(f)
+	if err := d.remove(f); err != nil {
+		return false, false, &leftover{err}
+	}
+	return false, false, nil
 }
 
 // task makes the task of an event, with all that the file itself says.
@@ -430,68 +470,4 @@ func (d *Directory) removeGone(ctx context.Context) (gone int, err error) {
 			d.files.WithLabelValues(removed).Inc()
 		}
 	}
-}
-
-// remove deletes a file whose task is on disk. A file that was written anew meanwhile stays, and is another event.
-func (d *Directory) remove(f found) error {
-	name := filepath.Join(d.Path, f.name)
-	if info, err := os.Lstat(name); err != nil || identityOf(info) != f.is {
-		return nil
-	}
-	return os.Remove(name)
-}
-
-// freePlace is a path for a bad file at which nothing is. It leaves room for the name of the reason.
-func freePlace(dir, name string) (string, error) {
-	const longest = 200 // bytes; file systems take names of 255
-	stem := runes.Head(strings.TrimSuffix(name, ".json"), longest)
-	to := filepath.Join(dir, stem+".json")
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-			return to, nil
-		} else if err != nil {
-			return "", err
-		}
-		to = filepath.Join(dir, stem+"."+strconv.Itoa(n)+".json")
-	}
-}
-
-// reject moves a bad file away, with the reason beside it.
-func (d *Directory) reject(f found, why error) error {
-	to, err := freePlace(filepath.Join(d.Path, rejected), f.name)
-	if err != nil {
-		return &ofOne{why: fmt.Errorf("set a bad event file aside: %w", err)}
-	}
-	text := why.Error() + "\n"
-	if hint := corebot.HintOf(why); hint != "" {
-		text += "hint: " + hint + "\n"
-	}
-	if err := os.Rename(filepath.Join(d.Path, f.name), to); err != nil {
-		return &ofOne{why: fmt.Errorf("set a bad event file aside: %w", err)}
-	}
-	d.files.WithLabelValues(rejected).Inc()
-	d.Log.Warn().Str("file", f.name).Str("moved_to", to).Str("reason", strings.TrimSpace(text)).
-		Msg("an event file is bad")
-	return os.WriteFile(to+reason, []byte(text), 0o600)
-}
-
-// trim deletes the oldest bad files beyond those that are kept.
-func (d *Directory) trim() error {
-	dir := filepath.Join(d.Path, rejected)
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) <= 2*keptRejected {
-		return err
-	}
-	changed := func(e fs.DirEntry) time.Time {
-		info, err := e.Info()
-		if err != nil {
-			return time.Time{}
-		}
-		return identityOf(info).change
-	}
-	sorted.By(entries, func(a, b fs.DirEntry) int { return changed(a).Compare(changed(b)) })
-	for _, e := range entries[:len(entries)-2*keptRejected] {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-	}
-	return err
 }
