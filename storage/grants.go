@@ -32,6 +32,8 @@ var (
 		VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, account, sender, scope) DO UPDATE
 		SET role = excluded.role, granted_by = excluded.granted_by, granted_at = excluded.granted_at`}
+	grantOfAny = &query{`SELECT scope FROM grants
+		WHERE channel = ? AND account = ? AND sender = ? AND scope IN (?, ?, '') LIMIT 1`}
 	deleteGrant      = &query{`DELETE FROM grants WHERE channel = ? AND account = ? AND sender = ? AND scope = ?`}
 	adminsEverywhere = &query{`SELECT channel, account, sender FROM grants WHERE scope = '' AND role = 'admin'`}
 	listGrants       = &query{`SELECT channel, account, sender, scope, role, granted_by, granted_at FROM grants
@@ -109,8 +111,22 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 }
 
 // grantEffectTx handles [corebot.GrantRole]. A grant that breaks a rule about roles ends the call as denied. Any other
-// fault of the grant is a refusal.
+// fault of the grant is a refusal. So is making somebody normal who has no role there: the id is misspelt, or his role is
+// one of other chats, and would stay.
 func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
+	if e.Role == corebot.RoleNormal && !g.db.isOwner(e.Principal) {
+		p, scope := e.Principal, ""
+		has, err := t.one(grantOfAny, []any{&scope}, p.Channel, p.Account, p.ID, scopeOf(e.Chat),
+			scopeOf(wholeChat(e.Chat)))
+		if err != nil {
+			return err
+		}
+		if !has {
+			return &corebot.Refused{Err: corebot.WithHint(fmt.Errorf("grant of %s: %w", p, corebot.ErrNotFound),
+				"nothing has changed: see whether the senderId is spelt as the audit has it, and name the chat of a role "+
+					"that holds in one chat only")}
+		}
+	}
 	err := g.grantTx(t, corebot.Grant{Principal: e.Principal, Role: e.Role, Chat: e.Chat})
 	switch {
 	case errors.Is(err, ErrLastAdmin):

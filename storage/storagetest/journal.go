@@ -36,6 +36,7 @@ func journalSpecs() []spec {
 		},
 		{"An effect, its step and its audit event are one commit.", effectIsOneCommit},
 		{"An effect that a rule of the data forbids is refused and leaves nothing.", refusedEffectLeavesNothing},
+		{"A role is taken away where it holds.", roleIsTakenWhereItHolds},
 		{
 			"An effect that the caller may not make ends its call as denied, and the denial is stored.",
 			deniedEffectIsStored,
@@ -193,12 +194,16 @@ func effectIsOneCommit(s *suite) {
 }
 
 func refusedEffectLeavesNothing(s *suite) {
+	s.grant(corebot.Grant{Principal: person("bob"), Role: corebot.RoleAdmin, Chat: key("a")})
 	d := s.begin(key("a"), "1")
 	before := s.seen(d)
 	for _, e := range []corebot.Effect{
 		corebot.ReplayDeadLetter{ID: d.Life + 1000},
 		corebot.SendMessage{To: key("nobody"), Text: "hi", Known: true},
 		corebot.GrantRole{Principal: person("ann"), Role: "root"},
+		corebot.GrantRole{Principal: person("nobody"), Role: corebot.RoleNormal},
+		corebot.GrantRole{Principal: person("bob"), Role: corebot.RoleNormal},
+		corebot.GrantRole{Principal: person("bob"), Role: corebot.RoleNormal, Chat: key("elsewhere")},
 	} {
 		err := s.Journal.Apply(s.ctx(), d, toolStep(0, "x", corebot.StepDone), e, callBy(person("ann")))
 		if refused := (*corebot.Refused)(nil); !errors.As(err, &refused) {
@@ -208,6 +213,29 @@ func refusedEffectLeavesNothing(s *suite) {
 	if after := s.seen(d); after != before {
 		s.t.Fatalf("the refused effects left something:\n got %s\nwas %s", after, before)
 	}
+}
+
+// roleIsTakenWhereItHolds: an admin everywhere becomes normal in one chat, and an admin of one chat there. Each can be
+// told twice.
+func roleIsTakenWhereItHolds(s *suite) {
+	ann, bob := person("ann"), person("bob")
+	s.grant(corebot.Grant{Principal: person("other"), Role: corebot.RoleAdmin})
+	s.grant(corebot.Grant{Principal: ann, Role: corebot.RoleAdmin})
+	s.grant(corebot.Grant{Principal: bob, Role: corebot.RoleAdmin, Chat: key("a")})
+	d := s.begin(key("a"), "1")
+	thread := key("a")
+	thread.Thread = "t"
+	for i, e := range []corebot.GrantRole{
+		{Principal: ann, Role: corebot.RoleNormal, Chat: key("a")},
+		{Principal: bob, Role: corebot.RoleNormal, Chat: thread},
+		{Principal: bob, Role: corebot.RoleNormal, Chat: key("a")},
+		{Principal: bob, Role: corebot.RoleNormal, Chat: key("a")},
+	} {
+		s.must(s.Journal.Apply(s.ctx(), d, toolStep(i, "x", corebot.StepDone), e, callBy(person("other"))))
+	}
+	s.wantRole(ann, key("a"), corebot.RoleNormal)
+	s.wantRole(ann, corebot.Key{}, corebot.RoleAdmin)
+	s.wantRole(bob, key("a"), corebot.RoleNormal)
 }
 
 func deniedEffectIsStored(s *suite) {
