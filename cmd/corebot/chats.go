@@ -365,7 +365,7 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 		change := operate.ModeChange{Key: key}
 		if mode != byDefault {
 			if change.Mode, err = corebot.ParseQueueMode(mode); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("--queue-mode %q: want queue, steer, interrupt, collect or default", mode)
 			}
 		}
 		changes = append(changes, setting{
@@ -379,7 +379,7 @@ func chatSettings(key corebot.Key, mode, access string) (changes []setting, err 
 		change := operate.AccessChange{Key: key}
 		if access != byDefault {
 			if change.Access, err = corebot.ParseChatAccess(access); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("--access %q: want allow, deny or default", access)
 			}
 		}
 		changes = append(changes, setting{

@@ -36,7 +36,7 @@ func newFactsList(s *shell) *cobra.Command {
 			case len(args) > 0:
 				q.Key, err = s.chat(cmd, args[0])
 			case channel != "":
-				q.Key = sharedKey(channel, agent)
+				q.Key, err = s.sharedKey(channel, agent)
 			}
 			if err != nil {
 				return err

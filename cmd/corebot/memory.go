@@ -75,7 +75,7 @@ func (s *shell) memoryOf(cmd *cobra.Command, channel, agent string, chat ...stri
 	case len(chat) > 0:
 		k, err = s.chat(cmd, chat[0])
 	default:
-		k = sharedKey(channel, agent)
+		k, err = s.sharedKey(channel, agent)
 	}
 	if err != nil {
 		return k, page, err
@@ -84,11 +84,18 @@ func (s *shell) memoryOf(cmd *cobra.Command, channel, agent string, chat ...stri
 	return k, page, err
 }
 
-// sharedKey is the key of what all chats of an account of a channel share, or all chats of an agent.
-func sharedKey(channel, agent string) (k corebot.Key) {
-	k.Agent = cmp.Or(agent, corebot.DefaultAgent)
+// sharedKey is the key of what all chats of an account of a channel share, or all chats of an agent. An empty agent is
+// the one that the settings mean where none is named.
+func (s *shell) sharedKey(channel, agent string) (k corebot.Key, err error) {
+	if k.Agent = agent; agent == "" {
+		c, err := s.settings()
+		if err != nil {
+			return k, err
+		}
+		k.Agent = c.DefaultAgent()
+	}
 	k.Channel, k.Account, _ = strings.Cut(channel, "/")
-	return k
+	return k, nil
 }
 
 func printMemory(cmd *cobra.Command, page operate.MemoryPage) error {

@@ -69,6 +69,9 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	completion, _, err := root.Find([]string{"completion"})
 	if err == nil {
 		completion.Args, completion.RunE = knownCommand, root.RunE
+		for _, c := range completion.Commands() {
+			c.Args = takes()
+		}
 	}
 	completesNoFiles(root)
 	refusesEmpty(root)

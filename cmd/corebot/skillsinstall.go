@@ -49,7 +49,7 @@ func (f *skillScope) key(s *shell, cmd *cobra.Command, agent string) (k corebot.
 		k, err = s.chat(cmd, f.chat)
 		k.Thread = ""
 	case f.channel != "":
-		k = sharedKey(f.channel, agent)
+		k, err = s.sharedKey(f.channel, agent)
 	}
 	return k, err
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -75,6 +76,10 @@ its calls: requests go to the chat and to the admins' chat, and expire.`,
 			schedule, err := when.schedule(cmd)
 			if err != nil {
 				return err
+			}
+			if !utf8.ValidString(args[0]) { // JSON would replace bytes of it on the way
+				return usageWithHint(corebot.WithHint(errors.New("the prompt is not UTF-8 text"),
+					"see which character set the terminal, or the script, uses"))
 			}
 			if to := corebot.TaskContext(context); to != corebot.TaskInChat && to != corebot.TaskIsolated {
 				return usage(cmd, fmt.Errorf("--context %q: want %s or %s", context, corebot.TaskInChat,

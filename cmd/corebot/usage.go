@@ -130,7 +130,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	want := map[string]string{
 		"int": "a whole number", "number": "a whole number, at least 1",
 		"bool": "true or false", "float64": "a number", "duration": "a time such as 90s, 30m or 24h",
-		"int64": "a whole number", "string": "a text that is not empty",
+		"int64": "a whole number", "string": "a text that is not empty", "stringSlice": "texts with commas between them",
 		"intSlice": "whole numbers with commas between them",
 	}[invalid.GetFlag().Value.Type()]
 	return usage(cmd, fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want))
@@ -155,11 +155,12 @@ func (f *filled) Set(s string) error {
 	return nil
 }
 
-// refusesEmpty makes a [filledFlag] of each flag for a text that has no default. As a filter, an empty text would widen
-// what a command does.
+// refusesEmpty makes a [filledFlag] of each flag for a text that has no default, and of each flag for texts. As a
+// filter, an empty text would widen what a command does.
 func refusesEmpty(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Value.Type() == "string" && f.DefValue == "" && f.Name != "resume" { // which says it in its own words
+		text := f.Value.Type() == "string" && f.DefValue == "" && f.Name != "resume" // which says it in its own words
+		if text || f.Value.Type() == "stringSlice" {
 			f.Value = notEmpty{f.Value}
 		}
 	})
