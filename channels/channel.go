@@ -338,6 +338,10 @@ type Outbound struct {
 // Text joins the texts with newlines.
 func (o Outbound) Text() string { return corebot.TextOf(o.Parts) }
 
+// IsDraft says whether the send is the ellipsis of a draft. CreatedAt is when the draft began: within seconds the
+// ellipsis is sent, or never. So a channel looks for it around that time, however much was said since.
+func (o Outbound) IsDraft() bool { return strings.HasPrefix(o.ID, draftID) }
+
 // File is the file that the send shows, of a channel with [FilesApart].
 func (o Outbound) File() (p corebot.Part, is bool) {
 	if len(o.Parts) != 1 || o.Parts[0].Type == corebot.PartText {

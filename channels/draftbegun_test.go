@@ -23,6 +23,7 @@ type teller struct {
 	lose   func(o channels.Outbound) bool // the answer to a send
 	answer error                          // in its place; nil: there is none
 	mute   bool                           // it answers no question
+	cannot bool                           // it cannot tell what it shows after all
 	alike  bool                           // it knows messages by their texts only
 	late   int                            // how often it says that it does not show what it shows
 	asked  int
@@ -56,6 +57,9 @@ func (p *teller) Delivered(_ context.Context, o channels.Outbound) (channels.Rec
 	defer p.locked.Unlock()
 	if p.asked++; p.mute {
 		return channels.Receipt{}, false, &corebot.Failure{Err: fmt.Errorf("%w: EOF", channels.ErrMayBeShown)}
+	}
+	if p.cannot {
+		return channels.Receipt{}, false, fmt.Errorf("%w: it lacks a scope", channels.ErrCannotTell)
 	}
 	id := p.by[o.IdempotencyKey]
 	p.mu.Lock()
@@ -139,6 +143,31 @@ func TestAnEllipsisThatNobodyCanAskForIsSentOnce(t *testing.T) {
 		s.turn(live.TurnEnded, "answered")
 		s.say(t, corebot.KindReply, "r1", "m1", "xx")
 		s.shows(t, "…", "xx")
+		s.stop()
+	})
+}
+
+// Such as Slack without the scope for the history. The next answer has a draft again.
+func TestAnEllipsisOfWhichThePlatformCannotTellHasNoSecondBesideIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, lose: lostEllipsis, cannot: true}
+		p.answer = channels.Unsure(channels.OutOfOrder(errors.New("504")))
+		s := streamBy(t, "", p.editor, p)
+		s.turn(live.TurnStarted, "")
+		for range 60 {
+			s.grow("x")
+		}
+		s.shows(t, "…")
+		s.kept(t, 0)
+		s.turn(live.TurnEnded, "answered")
+		s.say(t, corebot.KindReply, "r1", "m1", "xx")
+		s.shows(t, "…", "xx")
+		p.locked.Lock()
+		p.lose = nil
+		p.locked.Unlock()
+		s.hub.Publish(live.Event{Kind: live.TurnStarted, Key: apptest.Key("c"), MessageID: "m2"})
+		s.grow("d", "e", "f")
+		s.shows(t, "…", "xx", "def")
 		s.stop()
 	})
 }

@@ -59,6 +59,7 @@ type DraftStore interface {
 
 const (
 	draftText = "…"
+	draftID   = "draft/"
 	draftCall = 10 * time.Second // for one request
 	// The edits of a long answer become as rare as that.
 	draftRarely = 20 * time.Second
@@ -296,7 +297,7 @@ func (x *drafts) forget(ctx context.Context, d *draft) {
 // ellipsis is the send by which a draft begins.
 func ellipsis(d corebot.Draft) Outbound {
 	o := Outbound{
-		ID: "draft/" + d.Answers, Key: d.Key, Kind: corebot.KindReply, InReplyTo: d.Answers, CreatedAt: d.Began,
+		ID: draftID + d.Answers, Key: d.Key, Kind: corebot.KindReply, InReplyTo: d.Answers, CreatedAt: d.Began,
 		Parts: corebot.TextPart(draftText),
 	}
 	o.IdempotencyKey = fmt.Sprintf("%s/%d", o.ID, o.CreatedAt.UnixMilli())
@@ -305,7 +306,8 @@ func ellipsis(d corebot.Draft) Outbound {
 
 // find asks the platform for the ellipsis of a draft whose send was cut off. An error leaves the draft as it is. A
 // server that was started anew can know its newest messages only after a while. So the word that there is no ellipsis
-// counts when the server has said so for a while.
+// counts when the server has said so for a while. After [ErrCannotTell] the draft is forgotten, and the error has its
+// answer begin no other one: the chat may show the first.
 func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	if d.Shown != "" || d.none() {
 		return nil
@@ -324,11 +326,15 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 		return err
 	})
 	switch {
-	case err != nil && !errors.Is(err, ErrCannotTell):
+	case err != nil:
+		if errors.Is(err, ErrCannotTell) {
+			x.log.Warn().Err(err).Str("chat", d.Key.String()).Msg("an ellipsis may stay in its chat")
+			x.forget(ctx, d)
+		}
 		return fmt.Errorf("ask whether a draft was begun: %w", err)
-	case err == nil && !shown && !d.missing(time.Now()):
+	case !shown && !d.missing(time.Now()):
 		return errors.New("the platform does not show yet whether a draft was begun")
-	case err != nil || !shown || len(r.IDs) == 0:
+	case !shown || len(r.IDs) == 0:
 		x.forget(ctx, d)
 		return nil
 	default:
@@ -409,8 +415,10 @@ func (x *drafts) place(ctx context.Context, c Channel, o *Outbound, begun bool) 
 	}
 	done = func() { x.release(d) }
 	if err := x.find(ctx, c, d); err != nil {
-		x.log.Warn().Err(err).Str("chat", o.Key.String()).Msg(
-			"a draft may stay in its chat; the next message looks again")
+		if !d.none() {
+			x.log.Warn().Err(err).Str("chat", o.Key.String()).Msg(
+				"a draft may stay in its chat; the next message looks again")
+		}
 		return "", done, nil
 	}
 	apart := func() {

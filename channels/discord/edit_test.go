@@ -155,3 +155,93 @@ func TestTheBotHearsItsOwnEditsAndDeletionsAsNothing(t *testing.T) {
 		t.Errorf("the door got %q", got)
 	}
 }
+
+// Nothing shows that a message answers a command, or a message that somebody has deleted. The nonce is known only to
+// the run that has the answer to the send.
+func TestTheEllipsisOfADraftThatAnswersNothingIsFoundByItsTime(t *testing.T) {
+	for name, k := range map[string]struct {
+		deleted, sent bool // the message; the ellipsis
+		before, since int  // how many other ellipses the bot has said
+		found, cannot bool
+	}{
+		"a command":                     {sent: true, found: true},
+		"a command behind another one":  {sent: true, before: 1, found: true},
+		"a deleted message":             {deleted: true, sent: true, found: true},
+		"a command without an ellipsis": {before: 1},
+		"two ellipses":                  {sent: true, since: 1, cannot: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := platform(t)
+			chat, c := s.Know(discordtest.Ann), open(t, s)
+			says := func(id, text string) (o channels.Outbound) {
+				o = toAnn(id, corebot.KindReply, text)
+				if _, err := c.Send(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+				return o
+			}
+			for range k.before {
+				says("r0", "…")
+			}
+			o := toAnn("draft/m1", corebot.KindReply, "…")
+			o.InReplyTo = s.Say(discordtest.Said{From: discordtest.Ann, Text: "hello"})
+			if k.deleted {
+				s.Delete(chat, o.InReplyTo)
+			} else {
+				o.InReplyTo = "command/" + o.InReplyTo
+			}
+			want := ""
+			if k.sent {
+				sent, err := c.Send(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = sent.IDs[0]
+			}
+			for range k.since {
+				says("r2", "…")
+			}
+			says("r3", "another answer")
+			r, shown, err := open(t, s).Delivered(t.Context(), o)
+			if shown != k.found || errors.Is(err, channels.ErrCannotTell) != k.cannot || !k.cannot && err != nil ||
+				shown && !slices.Equal(r.IDs, []string{want}) {
+				t.Errorf("it is found as %v, %v, %v and was %q", r.IDs, shown, err, want)
+			}
+		})
+	}
+}
+
+// A message can wait while others write, and much is said after the draft.
+func TestTheEllipsisOfADraftIsFoundInABusyChannel(t *testing.T) {
+	s := platform(t)
+	s.Know(discordtest.Ann)
+	began := time.Now().Add(-4 * time.Hour)
+	chatter := func(n int, at time.Time) {
+		for range n {
+			s.Say(discordtest.Said{From: discordtest.Ann, Text: "chatter", At: at})
+		}
+	}
+	o := toAnn("draft/m1", corebot.KindReply, "…")
+	o.InReplyTo = s.Say(discordtest.Said{From: discordtest.Ann, Text: "hello", At: began.Add(-3 * time.Hour)})
+	chatter(2100, began.Add(-2*time.Hour))
+	o.CreatedAt = time.Now()
+	sent, err := open(t, s).Send(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, shown, err := open(t, s).Delivered(t.Context(), o)
+	if err != nil || !shown || !slices.Equal(r.IDs, sent.IDs) {
+		t.Errorf("it is found as %v, %v, %v and was %v", r.IDs, shown, err, sent.IDs)
+	}
+	never := o
+	never.CreatedAt = began
+	s.Delete(o.Key.Chat, sent.IDs[0])
+	chatter(150, began.Add(2*time.Hour))
+	before := len(s.Calls("messages"))
+	if _, shown, err = open(t, s).Delivered(t.Context(), never); shown || err != nil {
+		t.Errorf("one that was never sent: %v, %v", shown, err)
+	}
+	if asked := len(s.Calls("messages")) - before; asked != 1 {
+		t.Errorf("there were %d questions", asked)
+	}
+}

@@ -244,14 +244,18 @@ func answered(o channels.Outbound) string {
 
 const (
 	lookedPages = 20
-	lookedBack  = time.Hour // before a message was made: the clocks of the two machines can differ
+	// lookedBack is how far from the time at which a message was made the search for its send begins, and ends for a
+	// draft. The clocks of the two machines can differ as much.
+	lookedBack = time.Hour
 )
 
 // Delivered implements [channels.Reconciler]. The platform tells a nonce only once. So Corebot looks for a message of
 // the bot that answers the same message with the very text. A conversation sends one message at a time. So behind the
 // first piece there are only pieces of the same text.
 //
-// A text that answers nothing can be the same as another: then nobody can tell, and the nonce decides.
+// A text that answers nothing can be the same as another: then nobody can tell, and the nonce decides. The ellipsis of
+// a draft is found all the same, if the bot has said no other one since the draft began. It answers nothing if a
+// command is what it answers, or if somebody has deleted the message.
 func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
 	channel, err := addressed(o.Key)
 	if err != nil { // Send says so
@@ -269,12 +273,9 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	if err != nil {
 		return channels.Receipt{}, false, err
 	}
-	of, _, _ := strings.Cut(o.InReplyTo, "/")
-	after := of
-	if !isID(of) {
-		of, after = "", firstAt(o.CreatedAt.Add(-lookedBack))
-	}
+	of, after := lookFrom(o)
 	begun, alike := o.Before == "", false
+	var alone []string // the same text, that answers nothing
 	for range lookedPages {
 		found, err := c.page(ctx, channel, after)
 		if final(err) {
@@ -292,13 +293,20 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 			switch same := shows(m) && !slices.Contains(o.Shown, m.ID); { // two pieces can look the same
 			case same && begun && (answers || o.Before != "" && of != ""):
 				return p.receipt(o, m.ID), true, nil
+			case same && o.IsDraft():
+				if m.Reference == nil {
+					alone = append(alone, m.ID)
+				}
 			case same:
 				alike = true
 			}
 			begun = begun || answers
 		}
-		if len(found) < pageMessages {
-			if alike && of == "" {
+		if len(found) < pageMessages || o.IsDraft() && madeAt(after).After(o.CreatedAt.Add(lookedBack)) {
+			if len(alone) == 1 {
+				return p.receipt(o, alone[0]), true, nil
+			}
+			if alike && of == "" || len(alone) > 1 {
 				return channels.Receipt{}, false, fmt.Errorf("%w: the channel shows the same text",
 					channels.ErrCannotTell)
 			}
@@ -307,6 +315,22 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	}
 	return channels.Receipt{}, false, fmt.Errorf("%w: it is not among the first %d messages behind the one that "+
 		"it answers", channels.ErrCannotTell, lookedPages*pageMessages)
+}
+
+// lookFrom is the message that a send answers, and the id behind which Corebot looks for it. The message can have
+// waited while others wrote, so a draft is looked for from about the time at which it began.
+func lookFrom(o channels.Outbound) (of, after string) {
+	of, command, _ := strings.Cut(o.InReplyTo, "/")
+	began := firstAt(o.CreatedAt.Add(-lookedBack))
+	switch {
+	case isID(of) && o.IsDraft():
+		return of, later(began, of)
+	case isID(of):
+		return of, of
+	case isID(command) && o.IsDraft():
+		return "", later(began, command)
+	}
+	return "", began
 }
 
 // typingAgain is when to say again that the bot types: the platform shows it for 10 s.

@@ -255,3 +255,29 @@ func TestDraftsOfAllRoomsShareTheirEdits(t *testing.T) {
 		t.Error("edits are", c.DraftEvery(keyOf(room, "")), "and", c.EditsApart(), "apart")
 	}
 }
+
+// A draft is looked for after an outage, too. A busy room has gone on meanwhile.
+func TestTheEllipsisOfADraftIsFoundFarBehindWhatWasSaidSince(t *testing.T) {
+	s := platform(t)
+	s.Room(room)
+	c, o := open(t, s), outbound("draft/m1", "…")
+	o.InReplyTo = s.Say(matrixtest.Said{Room: room, Text: "hello"})
+	s.Say(matrixtest.Said{Room: room, Text: "others write", From: "@eve:test"})
+	sent, err := c.Send(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2100 {
+		s.Say(matrixtest.Said{Room: room, Text: "chatter"})
+	}
+	r, shown, err := c.Delivered(t.Context(), o)
+	if err != nil || !shown || !slices.Equal(r.IDs, sent.IDs) {
+		t.Errorf("it is found as %v, %v, %v and was %v", r.IDs, shown, err, sent.IDs)
+	}
+	never, before := o, len(s.Calls("messages"))
+	never.IdempotencyKey = "draft/m2"
+	_, shown, err = c.Delivered(t.Context(), never)
+	if asked := len(s.Calls("messages")) - before; shown || !errors.Is(err, channels.ErrCannotTell) || asked > 40 {
+		t.Errorf("one that was never sent: %v, %v after %d questions", shown, err, asked)
+	}
+}

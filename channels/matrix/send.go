@@ -212,7 +212,9 @@ const (
 )
 
 // Delivered implements [channels.Reconciler]. The homeserver knows a transaction again, unless it was started anew, or
-// the account has another token since. So Corebot looks for its own event in the room.
+// the account has another token since. So Corebot looks for its own event in the room, the newest first. In a busy room
+// a draft is soon far behind those. So it is looked for behind the message that it answers, and only then like any
+// send.
 func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.Receipt, bool, error) {
 	if addressed(o.Key) != nil { // Send says so
 		return channels.Receipt{}, false, nil
@@ -227,6 +229,11 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 		p := c.piece(o, document, whole, limit)
 		pieces[p.key] = p
 	}
+	if o.IsDraft() {
+		if r, shown := c.behind(ctx, me, o, pieces); shown {
+			return r, true, nil
+		}
+	}
 	from := ""
 	for range lookedPages {
 		page, err := c.page(ctx, o.Key.Chat, "b", from, "")
@@ -240,11 +247,7 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 			if e.wrong != nil || e.Sender != me.id {
 				continue
 			}
-			mark := e.Unsigned.Transaction
-			if sent := contentOf(e.Content).Sent; sent != nil {
-				mark = *sent
-			}
-			if p, is := pieces[mark]; is {
+			if p, is := pieces[e.mark()]; is {
 				return p.receipt(o, e.ID), true, nil
 			}
 			if !o.CreatedAt.IsZero() && time.UnixMilli(int64(e.Sent)).Before(o.CreatedAt.Add(-lookedBack)) {
@@ -258,6 +261,47 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (channels.
 	}
 	return channels.Receipt{}, false, fmt.Errorf("%w: it is not among the last %d events of the room",
 		channels.ErrCannotTell, lookedPages*pageEvents)
+}
+
+// mark names the send of an own event.
+func (e event) mark() string {
+	if sent := contentOf(e.Content).Sent; sent != nil {
+		return *sent
+	}
+	return e.Unsigned.Transaction
+}
+
+// behind looks for an own event among those behind the message that it answers, the oldest first. It stops without a
+// word at a homeserver that does not give the place of that message.
+func (c *Channel) behind(ctx context.Context, me self, o channels.Outbound, pieces map[string]piece) (
+	r channels.Receipt, shown bool,
+) {
+	if !isEvent(o.InReplyTo) {
+		return r, false
+	}
+	type around struct {
+		After []event `json:"events_after"`
+		End   string  `json:"end"`
+	}
+	at, err := call[around](ctx, &c.client,
+		channels.Get("rooms", o.Key.Chat, "context", o.InReplyTo).With("limit", "0"))
+	events, from := at.After, at.End
+	for range lookedPages {
+		for _, e := range events {
+			if p, is := pieces[e.mark()]; is && e.wrong == nil && e.Sender == me.id {
+				return p.receipt(o, e.ID), true
+			}
+		}
+		if err != nil || from == "" {
+			return r, false
+		}
+		var next page
+		if next, err = c.page(ctx, o.Key.Chat, "f", from, ""); len(next.Chunk) == 0 || next.End == from {
+			next.End = ""
+		}
+		events, from = next.Chunk, next.End
+	}
+	return r, false
 }
 
 // relates says where a message stands: in its thread, or as an answer in a room of many. Without an answer from the

@@ -160,3 +160,39 @@ func TestDraftsOfAllChannelsShareTheirEdits(t *testing.T) {
 		t.Error("edits are", c.DraftEvery(corebot.Key{}), "and", c.EditsApart(), "apart")
 	}
 }
+
+// A draft is looked for after an outage, too. A busy channel has gone on meanwhile.
+func TestTheEllipsisOfADraftIsFoundFarBehindWhatWasSaidSince(t *testing.T) {
+	s := platform(t)
+	c, began := open(t, s), time.Now().Add(-30*time.Minute)
+	o := channels.Outbound{
+		ID: "draft/m1", IdempotencyKey: "draft/m1/1", Key: keyOf(slacktest.Room, ""), Kind: corebot.KindReply,
+		Parts: corebot.TextPart("…"), CreatedAt: began,
+	}
+	s.Behind(30 * time.Minute)
+	sent, err := c.Send(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Behind(0)
+	for range slack.MaxFetched + 200 {
+		s.Say(slacktest.Said{Channel: slacktest.Room, Text: "chatter"})
+	}
+	r, shown, err := c.Delivered(t.Context(), o)
+	if err != nil || !shown || !slices.Equal(r.IDs, sent.IDs) {
+		t.Errorf("it is found as %v, %v, %v and was %v", r.IDs, shown, err, sent.IDs)
+	}
+	never := o
+	never.IdempotencyKey = "draft/m2/1"
+	if _, shown, err := c.Delivered(t.Context(), never); shown || err == nil {
+		t.Errorf("one that was never sent: %v, %v", shown, err)
+	}
+	asked := 0
+	s.Faults(func(slacktest.Call) slacktest.Fault {
+		asked++
+		return slacktest.Fault{Error: "missing_scope"}
+	})
+	if _, shown, err := c.Delivered(t.Context(), o); shown || !errors.Is(err, channels.ErrCannotTell) || asked != 1 {
+		t.Errorf("without the scope: %v, %v after %d questions", shown, err, asked)
+	}
+}

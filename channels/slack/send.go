@@ -218,6 +218,8 @@ const (
 	// lookedBack is how long before a message was made the search for its send begins. The clocks of the two machines
 	// can differ as much.
 	lookedBack = time.Hour
+	// lookedAhead is how long after its beginning the ellipsis of a draft is looked for first.
+	lookedAhead = 10 * time.Minute
 )
 
 // fileOf is the file of a message that shows one of some pieces.
@@ -232,6 +234,8 @@ func (m message) fileOf(pieces map[string]piece) string {
 }
 
 // Delivered implements [channels.Reconciler]: it looks for the mark of a piece among what the app itself has said.
+// Slack gives the newest messages first. In a busy channel a draft is soon far behind them. So it is looked for around
+// the time at which it began, and only then like any send.
 func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channels.Receipt, shown bool, err error) {
 	if addressed(o.Key) != nil { // Send says so
 		return r, false, nil
@@ -246,8 +250,26 @@ func (c *Channel) Delivered(ctx context.Context, o channels.Outbound) (r channel
 		p := c.piece(o, document, whole, limit)
 		pieces[p.key] = p
 	}
+	if o.IsDraft() {
+		if r, shown, err = c.look(ctx, me, o, pieces, o.CreatedAt.Add(lookedAhead)); shown {
+			return r, shown, err
+		}
+	}
+	if err == nil || errors.Is(err, channels.ErrCannotTell) && !barred(err) {
+		r, shown, err = c.look(ctx, me, o, pieces, time.Time{})
+	}
+	return r, shown, err
+}
+
+// look looks for a piece among what the app has said until a time; zero: until now.
+func (c *Channel) look(ctx context.Context, me self, o channels.Outbound, pieces map[string]piece, until time.Time) (
+	r channels.Receipt, shown bool, err error,
+) {
 	method := "conversations.history"
 	ask := args{"channel": o.Key.Chat, "include_all_metadata": "true", "limit": "200"}
+	if !until.IsZero() {
+		ask["latest"] = stamp(until)
+	}
 	if !o.CreatedAt.IsZero() {
 		ask["oldest"] = stamp(o.CreatedAt.Add(-lookedBack))
 	}

@@ -56,6 +56,14 @@ func (s *Server) do(r *http.Request, q query) (any, *Fault) {
 		return map[string]any{"joined": joined}, nil
 	case "GET state": // no room has any that is asked for
 		return nil, missing
+	case "GET context":
+		if e := in.find(q.path[3]); e != nil && q.args["limit"] == "0" {
+			return map[string]any{
+				"event": e.fields, "events_before": []any{}, "events_after": []any{}, "state": []any{},
+				"start": token(e.position - 1), "end": token(e.position),
+			}, nil
+		}
+		return nil, missing
 	case "GET event":
 		if e := in.find(q.path[3]); e != nil {
 			return e.fields, nil

@@ -145,6 +145,9 @@ func (s *Server) history(replies bool, r *http.Request) map[string]any {
 		if old := m.TS < r.Form.Get("oldest"); !inside || old && (!replies || m.TS != m.Thread) {
 			continue
 		}
+		if latest := r.Form.Get("latest"); latest != "" && m.TS >= latest {
+			continue
+		}
 		copied := *m
 		if r.Form.Get("include_all_metadata") != "true" {
 			copied.Metadata = nil
