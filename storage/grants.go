@@ -111,8 +111,8 @@ func (g *Grants) grantTx(t *tx, grant corebot.Grant) error {
 }
 
 // grantEffectTx handles [corebot.GrantRole]. A grant that breaks a rule about roles ends the call as denied. Any other
-// fault of the grant is a refusal. So is making somebody normal who has no role there: the id is misspelt, or his role is
-// one of other chats, and would stay.
+// fault of the grant is a refusal. So is making somebody normal who has no role there: the id is misspelt, or his role
+// is one of other chats, and would stay.
 func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
 	if e.Role == corebot.RoleNormal && !g.db.isOwner(e.Principal) {
 		p, scope := e.Principal, ""
@@ -123,8 +123,8 @@ func (g *Grants) grantEffectTx(t *tx, e corebot.GrantRole) error {
 		}
 		if !has {
 			return &corebot.Refused{Err: corebot.WithHint(fmt.Errorf("grant of %s: %w", p, corebot.ErrNotFound),
-				"nothing has changed: see whether the senderId is spelt as the audit has it, and name the chat of a role "+
-					"that holds in one chat only")}
+				"nothing has changed: see whether the senderId is spelt as the audit has it, and name the chat of a "+
+					"role that holds in one chat only")}
 		}
 	}
 	err := g.grantTx(t, corebot.Grant{Principal: e.Principal, Role: e.Role, Chat: e.Chat})

@@ -130,8 +130,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	want := map[string]string{
 		"int": "a whole number", "number": "a whole number, at least 1",
 		"bool": "true or false", "float64": "a number", "duration": "a time such as 90s, 30m or 24h",
-		"int64": "a whole number", "string": "a text that is not empty", "stringSlice": "texts with commas between them",
-		"intSlice": "whole numbers with commas between them",
+		"int64": "a whole number", "string": "a text that is not empty",
+		"stringSlice": "texts with commas between them", "intSlice": "whole numbers with commas between them",
 	}[invalid.GetFlag().Value.Type()]
 	return usage(cmd, fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want))
 }

@@ -345,7 +345,8 @@ func (e *leftover) Unwrap() error { return e.why }
 var errRoom = errors.New("there is no room for more tasks")
 
 // take makes the task of a file, or rejects the file. Periodic says that the file is one whose task is there now. Stays
-// says that it may be half-written. With an error the file is as it was; with a [leftover] its task is made all the same.
+// says that it may be half-written. With an error the file is as it was; with a [leftover] its task is made all the
+// same.
 func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPeriodic, stays bool, err error) {
 	raw, err := d.read(f)
 	if errors.Is(err, fs.ErrNotExist) {

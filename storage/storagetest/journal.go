@@ -18,6 +18,7 @@ import (
 //   - A run that goes on after a failure, a crash or a replay books nothing of its journal again.
 //   - An effect, its step and its audit event are one commit.
 //   - An effect that a rule of the data forbids is refused and leaves nothing.
+//   - A role is taken away where it holds.
 //   - An effect that the caller may not make ends its call as denied, and the denial is stored.
 type Journal interface {
 	agent.Journal
