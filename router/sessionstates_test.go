@@ -188,7 +188,7 @@ var states = map[string]func(t *testing.T) begun{
 	},
 }
 
-// A fork of a chat has what was said there, and nothing that has begun. What has begun ends in the chat alone, once.
+// A fork of a chat has what was said there, and nothing that has begun. All of that ends in the chat alone, once.
 func TestAForkTakesNothingAlongThatHasBegun(t *testing.T) {
 	for name, begin := range states {
 		t.Run(name, func(t *testing.T) {

@@ -418,7 +418,7 @@ func usedBesideTx(t *tx, p *parcel, l lane) (r corebot.Receipt, taken bool, err 
 	return duplicateTx(t, p, l)
 }
 
-// besideTx looks for the id of a prompt among the control messages of its chat, and the other way round: for a sender
+// besideTx looks for the id of a prompt among the control messages of its chat, and the other way round. For a sender
 // both are messages to the chat. The kind does not tell such messages apart, because another version of Corebot can
 // take a chat command for the other one.
 func besideTx(t *tx, p *parcel) (r corebot.Receipt, found bool, err error) {

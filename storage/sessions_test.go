@@ -283,8 +283,9 @@ func TestWhatIsRewoundIsKeptAndNoLongerInPlay(t *testing.T) {
 	wantWhole(t, db)
 }
 
-// A rewind counts the facts that its messages have left: none of other messages, of other senders with the same id of
-// a message, of other chats, none that is superseded, and none that an earlier rewind has counted.
+// A rewind counts the facts that its messages have left. It counts none of other messages or chats, and none of other
+// senders with the same id of a message. Nor does it count facts that are superseded, or that an earlier rewind has
+// counted.
 func TestARewindCountsTheFactsThatItsMessagesHaveLeft(t *testing.T) {
 	db := openTest(t, t.TempDir())
 	k, other := testKey("a"), testKey("b")

@@ -210,8 +210,8 @@ func TestAPassLooksAtAPartOfALargeTable(t *testing.T) {
 	}
 }
 
-// The sessions of a chat that was forgotten, and that comes back, are counted from 1 again. What was approved for an
-// earlier session of the same number must not run.
+// The sessions of a chat that was forgotten, and that comes back, are counted from 1 again. An approval for an earlier
+// session of the same number must not hold.
 func TestAnApprovalForASessionEndsWithAChatThatIsForgotten(t *testing.T) {
 	dir := t.TempDir()
 	db := openTest(t, dir)

@@ -49,7 +49,7 @@ func TestAChannelOfWhichTooMuchWasSaidMakesNoChatDeaf(t *testing.T) {
 	}
 }
 
-// Slack gives a socket what is said from its hello on. What was said before that is in the history only.
+// Slack gives a socket what is said from its hello on. Earlier words are in the history only.
 func TestWhatIsSaidBeforeTheHelloOfASocketIsFetched(t *testing.T) {
 	s := platform(t)
 	r := reconnect(t, s)

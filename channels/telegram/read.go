@@ -78,8 +78,8 @@ func (me bot) message(m *message) (in channels.Incoming, relevant bool) {
 	return in, len(in.Parts) > 0
 }
 
-// sender sets who speaks. A person can speak as a group or a channel, which hides the person: then the group or channel
-// is the sender, and the message is not interactive, so that it approves nothing.
+// sender sets who speaks. A person can speak as a group or a channel, which hides the person. Then the group or channel
+// is the sender. The message is not interactive, so that it approves nothing.
 func (me bot) sender(m *message, in *channels.Incoming) {
 	if from := m.SenderChat; from != nil {
 		in.SenderID = strconv.FormatInt(from.ID, 10)

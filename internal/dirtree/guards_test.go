@@ -55,8 +55,8 @@ func TestAFileThatCameMeanwhileKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// A link that takes the place of a directory or a file meanwhile is neither entered nor read, also where it leads to
-// another place of the same tree.
+// A link that takes the place of a directory or a file meanwhile is neither entered nor read. The same holds for a link
+// to another place of the same tree.
 func TestALinkThatCameMeanwhileIsNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	at := rootAt(t, dir)
@@ -100,7 +100,7 @@ func TestADeletionAndTheCopyOfAFileEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// What an earlier deletion has lifted to the top and not deleted is in the way of none that is lifted now.
+// An earlier deletion can have lifted directories to the top and not deleted them. They are in nobody's way now.
 func TestADeletionGoesOnBesideWhatAnEarlierOneLifted(t *testing.T) {
 	dir := t.TempDir()
 	const n = 20

@@ -10,8 +10,8 @@ import (
 	"github.com/corebot/corebot/internal/breaker"
 )
 
-// ticket tells the breakers how one call of a model ends. It holds a pass of that model's breaker, and one of the
-// breaker of each other model of the same provider: some failures concern all models of a provider.
+// ticket tells the breakers how one call of a model ends. Some failures concern all models of a provider. So it holds a
+// pass of that model's breaker, and one of the breaker of each other model of the same provider.
 type ticket struct {
 	chain    *Chain
 	route    *route

@@ -43,8 +43,8 @@ type draft struct {
 	args  strings.Builder
 }
 
-// chunk has the fields of a piece of the stream that Corebot uses, or the error that some gateways send in its place.
-// go-openai decodes all fields, which takes twice the time for each word of a model.
+// chunk has the fields of a piece of the stream that Corebot uses. Some gateways send an error in its place. go-openai
+// decodes all fields, which takes twice the time for each word of a model.
 type chunk struct {
 	Model   string `json:"model"`
 	Choices []struct {
