@@ -153,24 +153,19 @@ func TestADatabaseWithFlippedBitsWorksOrSaysThatItIsDamaged(t *testing.T) {
 	chance := rand.New(rand.NewPCG(5, 5))
 	whole, texts := variety(t)
 	count := map[string]int{}
-	said := bytes.LastIndex(whole, []byte("text of ")) // the words of a message that waits
-	if said < 0 {
-		t.Fatal("no text is in the file")
-	}
-	for i := range flippedDatabases() {
+	met := func() bool { return count["refused"] > 0 && count["damage is reported"] > 0 && count["works"] > 0 }
+	// Few bits are where only a check of the whole file finds them: one database of fifty is damaged there.
+	for i := 0; i < flippedDatabases() || !met() && i < 500; i++ {
 		file := bytes.Clone(whole)
 		for range 1 + chance.IntN(8) {
 			file[chance.IntN(len(file))] ^= 1 << chance.IntN(8)
-		}
-		if i%10 == 0 { // few bits of a file are in what waits
-			file[said] ^= 1
 		}
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, FileName), file, 0o600))
 		count[tryDamaged(t, dir, file, texts)]++
 	}
 	t.Log(count)
-	if count["refused"] == 0 || count["damage is reported"] == 0 || count["works"] == 0 {
+	if !met() {
 		t.Errorf("not every way was met: %v", count)
 	}
 }
