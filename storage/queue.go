@@ -165,11 +165,14 @@ type lane struct {
 	mode                               string // of the chat; empty is the default
 	waiting                            string // why its head waits; empty: it does not wait
 	detached                           int64  // the message of the chat's detached request; 0: there is none
+	beside                             int64  // the lane of the chat's other incoming direction; 0: there is none
 }
 
 var (
-	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting, detached FROM lanes
-		WHERE direction = ? AND agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
+	selectLane = &query{`SELECT id, next_seq, depth, wake_at, free_at, mode, waiting, detached, COALESCE((SELECT b.id
+		FROM lanes b WHERE b.direction = ?7 AND b.agent = ?2 AND b.channel = ?3 AND b.account = ?4 AND b.chat = ?5
+		AND b.thread = ?6), 0) FROM lanes
+		WHERE direction = ?1 AND agent = ?2 AND channel = ?3 AND account = ?4 AND chat = ?5 AND thread = ?6`}
 	insertLane = &query{`INSERT INTO lanes (direction, agent, channel, account, chat, thread, pool, mode, next_seq,
 		swept)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`}
@@ -335,8 +338,8 @@ func findLaneTx(t *tx, d corebot.Direction, k corebot.Key) (lane, error) {
 	l := lane{nextSeq: 1}
 	_, err := t.one(selectLane, []any{
 		&l.id, &l.nextSeq, &l.depth, &l.wakeAt, &l.freeAt, &l.mode, &l.waiting,
-		&l.detached,
-	}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+		&l.detached, &l.beside,
+	}, int64(d), k.Agent, k.Channel, k.Account, k.Chat, k.Thread, int64(besideOf(d)))
 	return l, err
 }
 
@@ -412,21 +415,32 @@ func duplicateTx(t *tx, p *parcel, l lane) (r corebot.Receipt, found bool, err e
 // usedBesideTx says whether the chat has the id as a message of the other direction. An earlier version of Corebot
 // could accept an id in both directions: then the message of the own lane counts.
 func usedBesideTx(t *tx, p *parcel, l lane) (r corebot.Receipt, taken bool, err error) {
+	if l.id != 0 && l.beside == 0 { // as nearly every chat: nobody has stopped a turn there
+		return r, false, nil
+	}
 	if r, taken, err = besideTx(t, p); !taken || err != nil {
 		return r, taken, err
 	}
 	return duplicateTx(t, p, l)
 }
 
+// besideOf is the other direction in which a chat's people can send a message of the same id; 0: there is none.
+func besideOf(d corebot.Direction) corebot.Direction {
+	switch d {
+	case corebot.Inbound:
+		return corebot.Control
+	case corebot.Control:
+		return corebot.Inbound
+	}
+	return 0
+}
+
 // besideTx looks for the id of a prompt among the control messages of its chat, and the other way round. For a sender
 // both are messages to the chat. The kind does not tell such messages apart, because another version of Corebot can
 // take a chat command for the other one.
 func besideTx(t *tx, p *parcel) (r corebot.Receipt, found bool, err error) {
-	other := corebot.Control
-	switch p.Direction {
-	case corebot.Control:
-		other = corebot.Inbound
-	case corebot.Outbound:
+	other := besideOf(p.Direction)
+	if other == 0 {
 		return r, false, nil
 	}
 	var kind string
