@@ -82,20 +82,22 @@ func (s *Server) takeBack(in *room, e *event, from, transaction string) (id stri
 	return id
 }
 
-// edits are the texts that a message had before its last edit, and what the last edit shows; nil: it has no edit.
-func (r *room) edits(of *event) (before []string, last map[string]any) {
-	text, _ := of.content()["body"].(string)
+// edits are the edits that a room has, in order, by the message that they edit. Nobody edits what somebody else said.
+func (r *room) edits() map[any][]*event {
+	all := map[any][]*event{}
+	senders := map[any]any{}
 	for _, e := range r.events {
-		relates := relation(e.content())
-		changed, is := e.content()["m.new_content"].(map[string]any)
-		if !is || relates["rel_type"] != "m.replace" || relates["event_id"] != of.fields["event_id"] ||
-			e.fields["sender"] != of.fields["sender"] {
+		senders[e.fields["event_id"]] = e.fields["sender"]
+		content := e.content()
+		relates := relation(content)
+		if _, is := content["m.new_content"].(map[string]any); !is || relates["rel_type"] != "m.replace" {
 			continue
 		}
-		before, last = append(before, text), changed
-		text, _ = changed["body"].(string)
+		if of := relates["event_id"]; senders[of] == e.fields["sender"] {
+			all[of] = append(all[of], e)
+		}
 	}
-	return before, last
+	return all
 }
 
 // Edited are the texts of all edits of the account.

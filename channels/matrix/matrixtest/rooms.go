@@ -214,6 +214,7 @@ func (s *Server) Shown(room string) (all []Shown) {
 	if r == nil {
 		return nil
 	}
+	edits := r.edits()
 	for _, e := range r.events {
 		content := e.content()
 		if e.fields["sender"] != Bot || e.fields["type"] != "m.room.message" || len(content) == 0 ||
@@ -222,9 +223,10 @@ func (s *Server) Shown(room string) (all []Shown) {
 		}
 		m := Shown{}
 		relates := relation(content)
-		edits, last := r.edits(e)
-		if m.Edits = edits; last != nil {
-			content = last
+		for _, edit := range edits[e.fields["event_id"]] {
+			before, _ := content["body"].(string)
+			m.Edits = append(m.Edits, before)
+			content, _ = edit.content()["m.new_content"].(map[string]any)
 		}
 		m.Content = content
 		m.ID, _ = e.fields["event_id"].(string)
