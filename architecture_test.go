@@ -71,3 +71,69 @@ func TestTheArchitecturePageNamesEveryTableAndPackageAndOnlyFilesThatExist(t *te
 		}
 	}
 }
+
+// TestThePagesNameOnlyTestsAndGuaranteesThatAreThere holds the pages that say what a test tries against the tests.
+func TestThePagesNameOnlyTestsAndGuaranteesThatAreThere(t *testing.T) {
+	there := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
+	for _, file := range testFiles(t) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range function.FindAllStringSubmatch(string(text), -1) {
+			there[m[1]] = true
+		}
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`).FindAllString(string(text), -1) {
+			if named++; !there[name] {
+				t.Errorf("%s names %s, which is not there", page, name)
+			}
+		}
+	}
+	if named < 100 {
+		t.Fatalf("only %d names were found: the walk is broken", named)
+	}
+	holdGuarantees(t, "docs/network-faults.md", "channels/channeltest/*.go")
+	holdGuarantees(t, "docs/security.md", "storage/storagetest/*.go")
+}
+
+// holdGuarantees looks for each guarantee that a page quotes in a suite.
+func holdGuarantees(t *testing.T, page, pattern string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suite []byte
+	for _, file := range files {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		suite = append(suite, code...)
+	}
+	guarantees := regexp.MustCompile(`"[A-Z][^"]*\."`).FindAllString(string(text), -1)
+	if len(guarantees) < 4 {
+		t.Fatalf("%s quotes only %d guarantees: the walk is broken", page, len(guarantees))
+	}
+	for _, g := range guarantees {
+		if !strings.Contains(string(suite), g+",") {
+			t.Errorf("%s quotes %s, which %s does not have", page, g, pattern)
+		}
+	}
+}

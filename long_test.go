@@ -38,20 +38,27 @@ const longImport = `"github.com/corebot/corebot/internal/long"`
 func packagesWith(t *testing.T, text string) []string {
 	t.Helper()
 	found := map[string]bool{}
-	for _, pattern := range []string{"*/*_test.go", "*/*/*_test.go", "*/*/*/*_test.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
+	for _, file := range testFiles(t) {
+		if content, err := os.ReadFile(file); err != nil {
 			t.Fatal(err)
-		}
-		for _, file := range files {
-			if content, err := os.ReadFile(file); err != nil {
-				t.Fatal(err)
-			} else if strings.Contains(string(content), text) {
-				found[filepath.Dir(file)] = true
-			}
+		} else if dir := filepath.Dir(file); dir != "." && strings.Contains(string(content), text) {
+			found[dir] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// testFiles are the files of the module that have its tests.
+func testFiles(t *testing.T) (files []string) {
+	t.Helper()
+	for _, pattern := range []string{"*_test.go", "*/*_test.go", "*/*/*_test.go", "*/*/*/*_test.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return files
 }
 
 // wideTests are the tests of a package that look at the width, by themselves or by what they use. A method counts as

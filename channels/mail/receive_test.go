@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
@@ -161,6 +162,68 @@ func TestAFolderThatIsNumberedAnewIsReadAgainAndNothingIsAnsweredTwice(t *testin
 	until(t, "so are later ones", func() bool { return slices.Contains(p.texts(), "after") })
 	if got := p.texts(); len(got) != 5 {
 		t.Errorf("%q", got)
+	}
+}
+
+// The number of a mail in its folder falls when somebody deletes an earlier mail. Its UID does not.
+func TestMailsThatSomebodyDeletesNeitherHideNorRepeatOthers(t *testing.T) {
+	s, p := platform(t), newPorter()
+	s.Say(mailtest.Said{Text: "from before"})
+	stop := run(t, open(t, settings(s)), p)
+	s.Awaited()
+	var want []string
+	says := func(text string) {
+		t.Helper()
+		s.Say(mailtest.Said{Text: text})
+		want = append(want, text)
+	}
+	comes := func() {
+		t.Helper()
+		until(t, fmt.Sprintf("%q has come in", want), func() bool { return slices.Equal(p.texts(), want) })
+	}
+	says("one")
+	says("two")
+	comes()
+	deleteMails(t, s, 2) // beside Corebot, which waits for mail
+	says("three")
+	comes()
+	_ = stop()
+	deleteMails(t, s, 2) // none is left
+	says("four")
+	stop = run(t, open(t, settings(s)), p)
+	comes()
+	_ = stop()
+	says("five")
+	deleteMails(t, s, 1)
+	run(t, open(t, settings(s)), p)
+	comes()
+	if p.given != len(want) {
+		t.Errorf("%d were given", p.given)
+	}
+}
+
+// deleteMails deletes the first mails of the folder of new mail, as a person does in another mail program.
+func deleteMails(t *testing.T, s *mailtest.Server, n uint32) {
+	t.Helper()
+	c, err := imapclient.DialInsecure(s.IMAP(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.Login(mailtest.Address, mailtest.Password).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Select("INBOX", nil).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var first imap.SeqSet
+	first.AddRange(1, n)
+	deleted := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Flags: []imap.Flag{imap.FlagDeleted}}
+	if err := c.Store(first, deleted, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Expunge().Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
