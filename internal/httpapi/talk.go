@@ -244,14 +244,16 @@ func (o outgoing) untilEnded(ctx context.Context, out sent) (sent, error) {
 	}
 	late := time.NewTimer(o.wait)
 	defer late.Stop()
-	for {
-		if err := o.collect(ctx, &out, after); err != nil || out.Answered {
-			return out, err
+	for begun, over := out.Status == "duplicate", false; ; begun = true {
+		if begun { // a new message has no answer before something has woken this
+			if err := o.collect(ctx, &out, after); err != nil || out.Answered || over {
+				return out, err
+			}
 		}
 		select {
 		case <-wake:
 		case <-late.C:
-			return out, nil
+			over = true
 		case <-o.gone.Done(): // whoever waits has gone
 			return out, nil
 		case <-ctx.Done():
