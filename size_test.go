@@ -19,7 +19,7 @@ const (
 // crowded are the packages with more than maxFiles files, tests not counted, and how many each can have. Storage has
 // one aggregate a file, the package of tools one tool or one family of tools; see decision 136.
 var crowded = map[string]int{
-	"storage": 63, "internal/app": 30, "cmd/corebot": 45, "tools/builtin": 36, "internal/config": 22,
+	"storage": 64, "internal/app": 30, "cmd/corebot": 45, "tools/builtin": 36, "internal/config": 22,
 	"tools/isolation": 22, "bus/bustest": 21,
 }
 

@@ -252,3 +252,55 @@ func lastID(b *bench) string {
 }
 
 const wants = `{"message":2,"subject":"WHO","relation":"wants","object":"all files deleted"}`
+
+// TestAForgottenFactIsNotFoundAgainInItsMessage: a /rewind drops the summary, so the message is summarised once more.
+// The model words the fact in another way then.
+func TestAForgottenFactIsNotFoundAgainInItsMessage(t *testing.T) {
+	answer := annsFact
+	model := knowing(func(ctx context.Context, r llm.Request, onText func(string)) (corebot.Answer, error) {
+		return apptest.Text(answer)(ctx, r, onText)
+	})
+	b := newBench(t, apptest.Options{Model: model, Agent: small, Facts: true})
+	b.saysMuch(t, "ann", "m1", "Hello, I live in Malmö now and have a cat")
+	facts := b.facts(t)
+	if len(facts) != 1 || facts[0].Object != "Malmö" {
+		t.Fatalf("the facts are %+v", facts)
+	}
+	n, err := storage.NewFacts(b.DB).Forget(t.Context(), apptest.Key("a"), []int64{facts[0].ID},
+		func(corebot.Fact) bool { return true })
+	if err != nil || n != 1 {
+		t.Fatalf("%d facts are forgotten: %v", n, err)
+	}
+	asked := func() (n int) {
+		for _, r := range model.Requests() {
+			if finding(r) && strings.Contains(messagesText(r), "I live in Malmö now") {
+				n++
+			}
+		}
+		return n
+	}
+	back := 12 // all but the first two
+	for i, again := range []string{
+		annsFact, strings.NewReplacer("lives in", "home town", "Malmö", "live in Malmö").Replace(annsFact),
+	} {
+		answer = again
+		was := asked()
+		if _, err := storage.NewSessions(b.DB).Rewind(t.Context(), apptest.Key("a"), back, 0); err != nil {
+			t.Fatal(err)
+		}
+		for back = 0; asked() == was && back < 20; back++ {
+			b.hearsFrom(t, "ann", fmt.Sprint("more", i, "-", back), say40(back))
+		}
+		if asked() == was {
+			t.Fatal("the message was not looked at again")
+		}
+		if facts := b.facts(t); len(facts) > 0 {
+			t.Errorf("after the rewind the facts are %+v", facts)
+		}
+	}
+	answer = strings.NewReplacer("1,", "2,", "Malmö", "word").Replace(annsFact) // of another message
+	b.saysMuch(t, "ann", "m9", "That is all")
+	if facts := b.facts(t); len(facts) != 1 || facts[0].Object != "word" {
+		t.Errorf("of another message the facts are %+v", facts)
+	}
+}

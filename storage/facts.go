@@ -23,6 +23,7 @@ import (
 //   - A fact that is stored again is the same fact. Said without taint, it takes the place of a tainted one.
 //   - However much others say, their facts displace none of somebody who asks: see [Facts.RecallFor].
 //   - A fact that is deleted or superseded is in no index.
+//   - A fact that was forgotten is not learned from messages again: see [Facts.Forget].
 //
 // Limit: a chat has at most [corebot.MaxFacts]. Beyond that the oldest facts of the sender who has the most are
 // deleted, his superseded ones first.
@@ -104,17 +105,20 @@ func scanFact(s scanner) (f corebot.Fact, err error) {
 }
 
 // Learn stores facts that were said in a chat, for those who see the facts of their scope.
+// Somebody asks for these facts themselves: they are stored although they were forgotten before.
 func (f *Facts) Learn(ctx context.Context, facts ...corebot.Fact) error {
-	return f.db.write(ctx, "facts", func(t *tx) error { return learnTx(t, facts) })
+	return f.db.write(ctx, "facts", func(t *tx) error { return learnTx(t, facts, liftsForgottenTx) })
 }
 
 // Learn stores facts and the step that found them, in one commit: a crash leaves both or neither. A worker that lost
-// its lease gets [corebot.ErrLeaseLost] and changes nothing.
+// its lease gets [corebot.ErrLeaseLost] and changes nothing. A model found these facts: what was forgotten is left out,
+// see [Facts.Forget].
 func (l *Ledger) Learn(ctx context.Context, d corebot.Delivery, step corebot.Step, facts []corebot.Fact) error {
-	return l.step(ctx, d, step, func(t *tx) error { return learnTx(t, facts) })
+	return l.step(ctx, d, step, func(t *tx) error { return learnTx(t, facts, staysForgottenTx) })
 }
 
-func learnTx(t *tx, facts []corebot.Fact) error {
+// learnTx stores facts. The question is asked of each, in its chat: it is true for a fact that is left out.
+func learnTx(t *tx, facts []corebot.Fact, leftOut func(*tx, int64, corebot.Fact) (bool, error)) error {
 	for _, f := range facts {
 		if err := f.Validate(); err != nil {
 			return err
@@ -127,7 +131,11 @@ func learnTx(t *tx, facts []corebot.Fact) error {
 			return err
 		}
 		chats[f.Key] = chat.ID
-		if err := factTx(t, chat.ID, f); err != nil {
+		out, err := leftOut(t, chat.ID, f)
+		if err == nil && !out {
+			err = factTx(t, chat.ID, f)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -161,10 +169,7 @@ func factTx(t *tx, chat int64, f corebot.Fact) error {
 	if err != nil {
 		return err
 	}
-	sender := ""
-	if f.Sender.ID != "" {
-		sender = storedSender(f.Key, f.Sender)
-	}
+	sender := factSender(f)
 	about, says := folded(f.Subject)+"\n"+folded(f.Relation), folded(f.Object)
 	var id int64
 	this := []any{owner, about, says, sender, chat, f.Taint}
@@ -422,55 +427,8 @@ func (f *Facts) Fact(ctx context.Context, id int64) (fact corebot.Fact, err erro
 	return fact, err
 }
 
-// Forget deletes facts by their ids and counts them: those that a chat sees and for which may is true. Others stay, as
-// if they were not there.
-func (f *Facts) Forget(ctx context.Context, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (n int,
-	err error,
-) {
-	err = f.db.write(ctx, "facts.forget", func(t *tx) (err error) {
-		n, err = f.forgetTx(t, k, ids, may)
-		return err
-	})
-	return n, err
-}
-
-func (f *Facts) forgetTx(t *tx, k corebot.Key, ids []int64, may func(corebot.Fact) bool) (n int, err error) {
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return 0, err
-	}
-	var gone []int64
-	if err := t.each(factsByID, func(s scanner) error {
-		fact, err := scanFact(s)
-		if err == nil && fact.SeenIn(k) && may(fact) {
-			gone = append(gone, fact.ID)
-		}
-		return err
-	}, string(list)); err != nil {
-		return 0, err
-	}
-	for _, id := range gone {
-		if _, err := t.exec(dropFact, id); err != nil {
-			return 0, err
-		}
-	}
-	if len(gone) == 0 {
-		return 0, nil
-	}
-	return len(gone), changeTx(t, f.by, "facts.forget", k, map[string]any{"chat": k.String(), "facts": len(gone)})
-}
-
-// forgetFactsTx makes the change of a turn.
-func forgetFactsTx(t *tx, by corebot.AuditEvent, e corebot.ForgetFacts) error {
-	n, err := (&Facts{by: by}).forgetTx(t, e.Chat, e.IDs, e.Takes)
-	if err == nil && n == 0 {
-		err = &corebot.Refused{Err: fmt.Errorf("facts %v: %w among those that may be forgotten here", e.IDs,
-			corebot.ErrNotFound)}
-	}
-	return err
-}
-
-// DeleteChat deletes all facts that were said in a chat, also those that other chats see, and counts them.
+// DeleteChat deletes all facts that were said in a chat, also those that other chats see, and counts them. The records
+// of what was forgotten there go, too.
 func (f *Facts) DeleteChat(ctx context.Context, k corebot.Key) (n int64, err error) {
 	chat, err := NewChats(f.db).Chat(ctx, k)
 	if err != nil {
@@ -485,7 +443,10 @@ func (f *Facts) DeleteChat(ctx context.Context, k corebot.Key) (n int64, err err
 		}
 	}
 	return n, f.db.write(ctx, "forget.facts", func(t *tx) error {
-		_, err := t.exec(dropFactOwner, keyArgs(k)...)
+		_, err := t.exec(dropForgotten, chat.ID)
+		if err == nil {
+			_, err = t.exec(dropFactOwner, keyArgs(k)...)
+		}
 		if err != nil {
 			return fmt.Errorf("forget the facts of %s: %w", k, err)
 		}

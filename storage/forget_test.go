@@ -69,7 +69,16 @@ func marked(t *testing.T, db *DB, chat, mark string, turns int) {
 		Key: k, Scope: corebot.FactsOfAgent, Subject: mark, Relation: "is", Object: mark, Sender: who, MessageID: "m0",
 	}, corebot.Fact{
 		Key: k, Scope: corebot.FactsOfChat, Subject: "it", Relation: "is", Object: mark, Sender: who, MessageID: "m0",
+	}, corebot.Fact{
+		Key: k, Scope: corebot.FactsOfChat, Subject: "it", Relation: "was", Object: mark, Sender: who, MessageID: mark,
 	}))
+	all, err := NewFacts(db).Page(t.Context(), k, true, 1) // the record keeps the sender, and the message
+	must(t, err)
+	n, err := NewFacts(db).Forget(t.Context(), k, []int64{all[0].ID}, func(corebot.Fact) bool { return true })
+	must(t, err)
+	if n != 1 || all[0].Relation != "was" {
+		t.Fatalf("%d facts were forgotten: %+v", n, all)
+	}
 	for _, q := range []string{
 		`INSERT INTO summaries (chat_id, session, through, text, model, at) SELECT id, 1, 1, ?1, '', 1 FROM chats
 			WHERE chat = ?2`,
@@ -290,7 +299,7 @@ func TestADeletedChatTakesItsThreadsItsChildTurnsAndItsQuestionsAlong(t *testing
 // The author of a new table says here what a deleted chat leaves in it.
 func TestEachTableIsKnownToTheDeletionOfChats(t *testing.T) {
 	emptied := strings.Fields(`api_keys approval_rules approvals attached_files audit_events chats dead_notices drafts
-		execution_steps fact_owners fact_words facts file_charges forks
+		execution_steps fact_owners fact_words facts file_charges forgotten forks
 		file_versions grants history history_terms jobs lanes mailbox memory_pages memory_sources message_life
 		pairings replays
 		links summaries task_runs tasks usage_days vectors waits`)

@@ -44,6 +44,9 @@ func TestOfForgottenFactsAVacuumLeavesNoByte(t *testing.T) {
 		if left := count(t, dir, "facts"); left != 300 {
 			t.Errorf("%d facts are left", left)
 		}
+		if records := count(t, dir, "forgotten"); records != 300 { // in whose bytes no word is looked for below
+			t.Errorf("there are %d records of what was forgotten", records)
+		}
 		if left := count(t, dir, "vectors"); left != vectors-300 {
 			t.Errorf("of %d vectors %d are left", vectors, left)
 		}

@@ -55,6 +55,9 @@ func (r *Retention) sweepKept(ctx context.Context, c corebot.Chat, before time.T
 			if _, err := t.exec(dropOldNotes, c.ID, before); err != nil {
 				return 0, err
 			}
+			if _, err := t.exec(dropOldForgotten, c.ID, before); err != nil {
+				return 0, err
+			}
 			facts, err := t.exec(dropOldFacts, c.ID, before, sweepRows)
 			if err != nil {
 				return 0, err

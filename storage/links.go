@@ -353,6 +353,9 @@ func (l *Links) putTx(t *tx, from, to corebot.Key, giver, taker string) (k coreb
 	if _, err := t.exec(countLinked, k.Entries, k.ID); err != nil {
 		return k, err
 	}
+	if err := carryForgottenTx(t, source, target, k.ID); err != nil {
+		return k, err
+	}
 	return k, changeTx(t, l.by, "chat.link", from, map[string]any{
 		"chat": from.String(), "to": to.String(), "giver": giver, "taker": taker, "entries": k.Entries,
 	})
@@ -467,7 +470,9 @@ func theseLinksTx(t *tx, which *query, chat int64) (all []corebot.Link, err erro
 // forgetLinksTx deletes what links have copied, what was made of it, and the links.
 func forgetLinksTx(t *tx, all []corebot.Link) error {
 	for _, k := range all {
-		for _, q := range []*query{dropLinkedFacts, dropLinkedNotes, dropLinked, dropLink} {
+		for _, q := range []*query{
+			dropCarried, dropLinkedFacts, dropLinkedForgotten, dropLinkedNotes, dropLinked, dropLink,
+		} {
 			if _, err := t.exec(q, k.ID); err != nil {
 				return err
 			}

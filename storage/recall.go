@@ -261,6 +261,9 @@ func (s *Sessions) forkTx(t *tx, f corebot.Fork) (done corebot.Forked, err error
 			return done, err
 		}
 	}
+	if err := carryForgottenTx(t, from, to, 0); err != nil {
+		return done, err
+	}
 	if _, err := t.exec(insertFork, to.ID, origin, f.Life, done.Entries, done.Older); err != nil {
 		return done, err
 	}

@@ -280,7 +280,7 @@ func dropEntriesTx(t *tx, c corebot.Chat, from, last place, strict bool) (gone i
 	if _, err := t.one(busyWithLinked, []any{&busy}, of...); err != nil || busy > 0 {
 		return 0, err
 	}
-	before := []*query{dropNotesOfLinked, dropFactsOfLinked}
+	before := []*query{dropNotesOfLinked, dropFactsOfLinked, dropForgottenOfLinked}
 	if strict {
 		before = append(before, dropToldSteps)
 	}
@@ -464,6 +464,9 @@ func dropRememberedTx(t *tx, chat int64, spelled string) error {
 		return err
 	}
 	if _, err := t.exec(dropFacts, chat, corebot.MaxFacts); err != nil {
+		return err
+	}
+	if _, err := t.exec(dropForgotten, chat); err != nil {
 		return err
 	}
 	for _, q := range []*query{forgetPage, dropOfSessions, dropFactOwner} {

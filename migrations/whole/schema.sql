@@ -69,6 +69,7 @@
 -- has 0116_declarable.sql
 -- has 0117_page_vectors.sql
 -- has 0118_usage_by_sender.sql
+-- has 0119_forgotten.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -79,7 +80,7 @@ CREATE TABLE store (
   id         INTEGER PRIMARY KEY CHECK (id = 1),
   batch      INTEGER NOT NULL,
   created_at INTEGER NOT NULL
-, last_life INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, identity TEXT NOT NULL DEFAULT '', sweep_from INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', overwritten_at INTEGER NOT NULL DEFAULT 0) STRICT;
+, last_life INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, identity TEXT NOT NULL DEFAULT '', sweep_from INTEGER NOT NULL DEFAULT 0, owner TEXT NOT NULL DEFAULT '', overwritten_at INTEGER NOT NULL DEFAULT 0, forget_key BLOB NOT NULL DEFAULT x'') STRICT;
 CREATE TABLE lanes (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   direction  INTEGER NOT NULL,
@@ -800,6 +801,17 @@ CREATE TABLE "usage_days" (
   PRIMARY KEY (day, key, channel, account, sender, model)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_days_principal ON usage_days (day, channel, account, sender);
+CREATE TABLE forgotten (
+  chat_id    INTEGER NOT NULL REFERENCES chats (id), -- where it was said
+  sender     TEXT    NOT NULL, -- who said it
+  says       BLOB    NOT NULL, -- HMAC-SHA256 of its scope, its sender and its folded words, by store.forget_key
+  message_id TEXT    NOT NULL, -- in which it was said; empty: none is known
+  at         INTEGER NOT NULL, -- when it was forgotten
+  linked     INTEGER NOT NULL DEFAULT 0, -- the link that brought the record here; 0: none
+  PRIMARY KEY (chat_id, sender, says, message_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX forgotten_messages ON forgotten (chat_id, sender, message_id, at);
+CREATE INDEX forgotten_linked ON forgotten (linked) WHERE linked <> 0;
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -874,11 +886,12 @@ INSERT INTO goose_db_version VALUES (69, 115, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (70, 116, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (71, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (72, 118, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (73, 119, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
-INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0);
+INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0, X'');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 72);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 73);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);

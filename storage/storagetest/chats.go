@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type Chats interface {
 	router.Situations
 	operate.Chats
 	operate.ChatSettings
+	SetMemoryNotes(ctx context.Context, k corebot.Key, notes []corebot.MemoryNote, gone []string, event string) error
 }
 
 func chatSpecs() []spec {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/corebot/corebot"
 )
@@ -19,6 +20,9 @@ import (
 //   - A superseded or deleted fact is not recalled.
 //   - Facts and the step that found them are one commit.
 //   - A fact is forgotten only where it is seen, and only if the caller may.
+//   - What was forgotten stays forgotten: no message gives the same fact again, nor its message any other.
+//   - What others forgot, and what was forgotten elsewhere, leaves out no fact.
+//   - Who asks for a forgotten fact gets it again, as does who has something remembered in a later message with it.
 //   - Of a deleted chat no fact is left, also of those that other chats saw.
 //   - A chat has a limit of facts, and its oldest go first, superseded ones before others.
 //   - However much others say, nobody's facts go for it, and they are recalled for him.
@@ -51,6 +55,16 @@ func factSpecs() []spec {
 		{"A superseded or deleted fact is not recalled.", factsThatAreGone},
 		{"Facts and the step that found them are one commit.", factsAndStep},
 		{"A fact is forgotten only where it is seen, and only if the caller may.", factsAreForgotten},
+		{
+			"What was forgotten stays forgotten: no message gives the same fact again, nor its message any other.",
+			forgottenFactsStay,
+		},
+		{"What others forgot, and what was forgotten elsewhere, leaves out no fact.", forgottenByOthers},
+		{
+			"Who asks for a forgotten fact gets it again, " +
+				"as does who has something remembered in a later message with it.",
+			forgottenFactsAskedFor,
+		},
 		{"Of a deleted chat no fact is left, also of those that other chats saw.", factsGoWithTheirChat},
 		{"A chat has a limit of facts, and its oldest go first, superseded ones before others.", factsHaveALimit},
 		{"However much others say, nobody's facts go for it, and they are recalled for him.", factsAgainstAFlood},
@@ -313,4 +327,118 @@ func factsAgainstAFlood(s *suite) {
 	}
 	s.equal("recalled for ann", recalled("ann"), []string{"Malmö1", "Malmö2"})
 	s.equal("recalled for mallory", len(recalled("mallory")), 0)
+}
+
+// told is a fact that a model found in a message.
+func told(k corebot.Key, who, message, relation, object string) corebot.Fact {
+	f := fact(k, who, who+" ("+person(who).Label()+")", relation, object)
+	f.MessageID = message
+	return f
+}
+
+// finds has a model find facts in messages of a chat, in a turn of its own.
+func (s *suite) finds(k corebot.Key, turn string, facts ...corebot.Fact) {
+	s.t.Helper()
+	d := s.begin(k, turn)
+	step := corebot.Step{Kind: corebot.StepFacts, State: corebot.StepDone, Answer: &corebot.Answer{}}
+	s.must(s.Journal.Learn(s.ctx(), d, step, facts))
+	s.commit(d, corebot.Result{Outcome: answered()})
+}
+
+// forgets has all facts with an object forgotten.
+func (s *suite) forgets(k corebot.Key, object string) {
+	s.t.Helper()
+	all, err := s.Facts.Page(s.ctx(), k, true, 1000)
+	s.must(err)
+	var ids []int64
+	for _, f := range all {
+		ids = append(ids, f.ID)
+	}
+	n, err := s.Facts.Forget(s.ctx(), k, ids, func(f corebot.Fact) bool { return f.Object == object })
+	s.must(err)
+	s.equal("forgotten", n, 1)
+}
+
+func forgottenFactsStay(s *suite) {
+	k := key("a")
+	malmo, nuts := told(k, "ann", "m1", "lives in", "Malmö"), told(k, "ann", "m1", "cannot eat", "nuts")
+	cat := told(k, "ann", "m3", "has", "a cat")
+	s.finds(k, "first", malmo, nuts, cat)
+	s.forgets(k, "Malmö")
+	s.equal("of its message is left", s.known(k, true), []string{"a cat", "nuts"})
+	s.reopen()
+	decomposed, capital := malmo, malmo
+	decomposed.Object, decomposed.MessageID = "Malmo\u0308", "m4"
+	capital.Subject, capital.Relation, capital.Object, capital.MessageID = "ANN ("+person("ann").Label()+")",
+		"LIVES", "in  MALMÖ!", "m5"
+	renamed := malmo
+	renamed.Subject, renamed.MessageID = "Annie ("+person("ann").Label()+")", "m6"
+	s.finds(k, "again", malmo, decomposed, capital, renamed, nuts, cat,
+		told(k, "ann", "m1", "home", "Malmö in Sweden"), told(k, "ann", "m2", "lives in", "Lund"))
+	s.equal("after the messages were looked at again", s.known(k, true), []string{"Lund", "a cat", "nuts"})
+
+	// A superseded fact was not forgotten.
+	f := told(k, "ann", "m7", "lives in", "Ystad")
+	f.Replaces = true
+	s.finds(k, "moved", f)
+	s.equal("holds", s.known(k, false), []string{"Ystad", "a cat", "nuts"})
+	s.finds(k, "back", told(k, "ann", "m8", "lives in", "Lund"))
+	s.equal("holds", s.known(k, false), []string{"Lund", "Ystad", "a cat", "nuts"})
+}
+
+// A stranger says the same, in a message with the same id, and has it forgotten.
+func forgottenByOthers(s *suite) {
+	k := key("a")
+	s.finds(k, "first", told(k, "mallory", "m1", "lives in", "Malmö"))
+	s.forgets(k, "Malmö")
+	other, elsewhere := key("b"), agentKey("other", "a")
+	for i, f := range []corebot.Fact{
+		told(k, "ann", "m1", "lives in", "Malmö"),
+		told(other, "mallory", "m1", "lives in", "Malmö"),
+		told(elsewhere, "mallory", "m1", "lives in", "Malmö"),
+	} {
+		s.finds(f.Key, string(rune('a'+i)), f)
+		s.equal("known", s.known(f.Key, true), []string{"Malmö"})
+	}
+	wide := told(k, "mallory", "m2", "lives in", "Malmö")
+	wide.Scope = corebot.FactsOfAgent
+	s.finds(k, "wide", wide)
+	s.equal("of the agent", s.known(k.OfAgent(), true), []string{"Malmö"})
+}
+
+func forgottenFactsAskedFor(s *suite) {
+	k := key("a")
+	malmo := told(k, "ann", "m1", "lives in", "Malmö")
+	forgotten := func() {
+		s.t.Helper()
+		s.forgets(k, "Malmö")
+		malmo.MessageID = "m2"
+		s.finds(k, time.Now().String(), malmo)
+		s.equal("before somebody asks", s.known(k, true), []string{})
+		time.Sleep(time.Second)
+	}
+	s.finds(k, "first", malmo)
+	forgotten()
+	s.must(s.Facts.Learn(s.ctx(), malmo))
+	s.equal("after somebody has asked", s.known(k, true), []string{"Malmö"})
+	forgotten()
+	notes := func(who string) {
+		s.must(s.Chats(corebot.AuditEvent{}).SetMemoryNotes(s.ctx(), k, []corebot.MemoryNote{
+			{Ends: 1, Sender: person(who), MessageID: "m3", At: time.Now()},
+		}, nil, ""))
+	}
+	malmo.MessageID = "m3"
+	notes("mallory") // who had something remembered in a message with the same id
+	s.finds(k, "mallory", malmo)
+	s.equal("after somebody else had a line written", s.known(k, true), []string{})
+	notes("ann")
+	s.finds(k, "ann", malmo)
+	s.equal("after she had a line written", s.known(k, true), []string{"Malmö"})
+	malmo.MessageID = "m4"
+	s.finds(k, "later", malmo)
+	s.equal("and later", s.known(k, true), []string{"Malmö"})
+	s.forgets(k, "Malmö")
+	malmo.MessageID = "m3" // from before it was forgotten
+	s.finds(k, "once more", malmo)
+	s.equal("forgotten once more", s.known(k, true), []string{})
 }
