@@ -144,7 +144,7 @@ func noteNames(uses map[string]map[string]bool, name string, in ast.Node, looks 
 }
 
 // TestTheShortFormStandsInForWhatOnlyTheWideFormHas: a test that the short form leaves out names one of its package
-// that the short form plays. And one test of the short form starts a browser, whose pages cost more than most packages.
+// that the short form plays. And no test of the short form starts a browser, whose pages cost more than most packages.
 func TestTheShortFormStandsInForWhatOnlyTheWideFormHas(t *testing.T) {
 	var only, browsers []string
 	for _, dir := range packagesWith(t, longImport) {
@@ -177,8 +177,8 @@ func TestTheShortFormStandsInForWhatOnlyTheWideFormHas(t *testing.T) {
 			}
 		}
 	}
-	if len(only) == 0 || len(browsers) != 1 {
-		t.Errorf("only in the wide form are %v; the short form has browsers in %v, want one", only, browsers)
+	if len(only) == 0 || len(browsers) > 0 {
+		t.Errorf("only in the wide form are %v; the short form has browsers in %v, want none", only, browsers)
 	}
 }
 

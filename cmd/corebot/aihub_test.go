@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/needs"
 )
 
 // A client that was written from the description of AIHub's protocol alone talks to Corebot. It goes on after its
 // socket is cut and after Corebot is killed, and shows nothing twice.
 func TestAClientOfAIHubsProtocolTalksToCorebot(t *testing.T) {
+	long.Only(t, "TestTheServiceStories")
 	if raceDetector {
 		t.Skip("a client and the real program have nothing of this process in them")
 	}

@@ -18,6 +18,7 @@ import (
 // TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll kills the daemon where a call asks for an approval, where it
 // waits, where it is approved, and where it then runs. Each time it starts the daemon again (guarantees G1 to G6).
 func TestKilledWhileACallWaitsForAnApprovalItRunsOnceIfAtAll(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	type step struct {
 		point string
@@ -133,6 +134,7 @@ func (s *service) awaitAsked() {
 // TestKilledWhileAnApprovalIsBoundItIsBoundOnce kills the daemon around the commit of an answer that lasts, and around
 // the call that it lets run. The answer, its rule and the end of the wait are one commit.
 func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Every(3, []string{
 		"approve.before", "approve.after", "step.tool.intended.before", "tool.before",
@@ -181,6 +183,7 @@ func TestKilledWhileAnApprovalIsBoundItIsBoundOnce(t *testing.T) {
 // TestKilledAroundADetachedRequestItsCallRunsOnceIfAtAll kills the daemon at each step of a detached request: where it
 // is asked, detached, answered and approved, and where its own turn then runs the call.
 func TestKilledAroundADetachedRequestItsCallRunsOnceIfAtAll(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	type step struct {
 		point string

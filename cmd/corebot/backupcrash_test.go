@@ -88,6 +88,7 @@ var restorePoints = map[string]bool{
 }
 
 func TestKilledDuringARestoreTheHomeGoesOnWithAllThatItHadOrAllOfTheBackup(t *testing.T) {
+	long.Only(t, "TestKilledDuringABackupEveryBackupThatHasItsNameIsWhole")
 	t.Parallel()
 	binary := realProgram(t)
 	source := homeOf(t, binary, "new")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 func TestBesideAChatEveryCommandWorksAsBesideADaemon(t *testing.T) {
@@ -48,6 +50,7 @@ func TestBesideAChatEveryCommandWorksAsBesideADaemon(t *testing.T) {
 }
 
 func TestAnAttachedTerminalTakesOverWhenTheFirstEnds(t *testing.T) {
+	long.Only(t, "TestBesideAChatEveryCommandWorksAsBesideADaemon")
 	t.Parallel()
 	for name, end := range map[string]func(*screen){
 		"by leaving":      func(s *screen) { s.press(ctrlD); s.ends() },
@@ -73,6 +76,7 @@ func TestAnAttachedTerminalTakesOverWhenTheFirstEnds(t *testing.T) {
 }
 
 func TestARestartOfTheDaemonReconnectsItsTerminals(t *testing.T) {
+	long.Only(t, "TestBesideAChatEveryCommandWorksAsBesideADaemon")
 	t.Parallel()
 	s := newHome(t)
 	if err := s.start(); err != nil {

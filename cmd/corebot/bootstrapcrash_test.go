@@ -82,6 +82,7 @@ func TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut(t *testing.T) {
 }
 
 func TestManyWrongKeysAtOnceMakeNoAdminThoughTheDaemonIsKilledMeanwhile(t *testing.T) {
+	long.Only(t, "TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut")
 	t.Parallel()
 	guessers := long.Or(100, 1000)
 	s := startBootstrap(t)
@@ -113,6 +114,7 @@ func TestManyWrongKeysAtOnceMakeNoAdminThoughTheDaemonIsKilledMeanwhile(t *testi
 }
 
 func TestOfTwoRightKeysAtOnceOneMakesAnAdminOfTheRealProgram(t *testing.T) {
+	long.Only(t, "TestWrongKeysAreCountedAcrossKillsAndLockTheRightOneOut")
 	t.Parallel()
 	s := startBootstrap(t)
 	ctx, stop := context.WithTimeout(t.Context(), 4*patience)

@@ -18,6 +18,7 @@ import (
 // and a person who knows nothing but the login address. The short form has an answer and a decision. It also has what
 // only a browser can show: texts that a page could take for markup, and the requests of pages of other sites.
 func TestANewUserDoesEverythingWithTheMouse(t *testing.T) {
+	long.Only(t, "TestStories")
 	t.Parallel()
 	b := startBrowsing(t)
 	p := newTab(t, b.browser, b.base, true)

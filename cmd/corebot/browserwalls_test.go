@@ -19,7 +19,7 @@ import (
 
 // TestTheWallsOfTheConsoleHoldInABrowser attacks a person who is logged in to the real program in a real browser.
 func TestTheWallsOfTheConsoleHoldInABrowser(t *testing.T) {
-	long.Only(t, "TestANewUserDoesEverythingWithTheMouse")
+	long.Only(t, "TestStories")
 	t.Parallel()
 	b := startBrowsing(t)
 	p := newTab(t, b.browser, b.base, true)

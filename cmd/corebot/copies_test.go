@@ -26,6 +26,7 @@ const (
 // TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply posts every message 1 to 20 times, all copies of all
 // messages shuffled and many at once (guarantee G2).
 func TestEachOfManyIDsDeliveredUpToTwentyTimesIsOneTurnAndOneReply(t *testing.T) {
+	long.Only(t, "TestTheServiceStories")
 	t.Parallel()
 	observability := freeAddr(t)
 	s := &service{

@@ -34,7 +34,7 @@ import (
 )
 
 var (
-	corporaItems = long.Int("corpora.items", 40, 150,
+	corporaItems = long.Int("corpora.items", 24, 150,
 		"items of bad input that are sent through every door; scripts/corpora has 27000")
 	corporaDoor = flag.String("corpora.door", "", "the door of this name, or the doors whose names have this in them")
 	corporaFile = flag.String("corpora.file", "",
@@ -133,7 +133,7 @@ func openFort(t *testing.T, items []string, furnished ...func(*fort)) *fort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.puppet = &puppet{items: items, addresses: addresses(port), private: private.URL}
+	f.puppet = &puppet{items: items, addresses: long.Every(12, addresses(port)), private: private.URL}
 	endpoint := httptest.NewServer(llmtest.New(f.answer))
 	t.Cleanup(endpoint.Close)
 	f.service = &service{
@@ -248,9 +248,9 @@ func (f *fort) asServers(item string, i int) {
 	}
 }
 
-// asEdits edits a hundred dead letters again and again, which die of it each time.
+// asEdits edits dead letters again and again, a hundred in the wide form, which die of it each time.
 func (f *fort) asEdits() {
-	for i := range 100 {
+	for i := range long.Or(12, 100) {
 		f.post(fmt.Sprintf(`{"id":"letter %d","chatId":"letters %d","content":"die now"}`, i, i), nil)
 	}
 	edited := 0

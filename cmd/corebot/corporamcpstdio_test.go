@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // hostsAtOnce is how many hosts have a program of their own at the daemon.
@@ -35,10 +37,13 @@ func (f *fort) fromHosts() {
 	d.promote()
 	before := d.audited()
 	d.called = 0
-	patient := f.startProgram(hostsAtOnce)
-	patient.converse(d, d.hello())
 	var waiting sync.WaitGroup
-	waiting.Go(func() { patient.wait(d) })
+	var patient *program
+	if long.Or(false, true) { // a call hears of its progress after five seconds
+		patient = f.startProgram(hostsAtOnce)
+		patient.converse(d, d.hello())
+		waiting.Go(func() { patient.wait(d) })
+	}
 	f.each(func(item string, i int) {
 		p := <-hosts
 		defer func() { hosts <- p }()
@@ -52,7 +57,9 @@ func (f *fort) fromHosts() {
 	d.requireAudit(before)
 	d.requireGood("good over stdio")
 	d.readAll()
-	patient.end(f)
+	if patient != nil {
+		patient.end(f)
+	}
 	for range hostsAtOnce {
 		(<-hosts).end(f)
 	}

@@ -24,6 +24,7 @@ var factPoints = map[string]int64{
 // TestKilledWhileItLooksForFactsATurnStoresEachOnce kills the real program with SIGKILL around facts and starts it
 // again.
 func TestKilledWhileItLooksForFactsATurnStoresEachOnce(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	binary := realProgram(t)
 	short := map[string]int64{"step.facts.done.before": 2, "facts.stored": 1}

@@ -23,6 +23,7 @@ const summaryText = "- they greeted each other at length"
 // TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt kills the real program with SIGKILL around a summary and starts
 // it again.
 func TestKilledDuringASummaryATurnGivesOneReplyAndShowsIt(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	binary := realProgram(t)
 	short := map[string]int64{"step.summary.done.before": 2, "turn.before": 1}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/needs"
 )
 
@@ -35,6 +36,7 @@ func (m *walkModel) answer(r llmtest.Request) llmtest.Answer {
 
 // The walk of docs/api.md is run as it stands there, by curl against the real program.
 func TestTheWalkWithCurlGoesAsThePageSays(t *testing.T) {
+	long.Only(t, "TestTheServiceStories")
 	t.Parallel()
 	if raceDetector {
 		t.Skip("curl and the real program have nothing of this process in them")

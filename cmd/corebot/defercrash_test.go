@@ -16,6 +16,7 @@ import (
 // TestKilledWhileAMessageIsDeferredNothingIsLostOrDoubled kills the daemon where a message over the budget leaves its
 // lane, where it waits and where it comes back. At the end it lifts the budget (guarantees G1 to G6).
 func TestKilledWhileAMessageIsDeferredNothingIsLostOrDoubled(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Every(3, []string{
 		"turn.before#2", "turn.after#2", "commit.before#6", "release.before",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/internal/demo"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // demoCommand prepares a run of the demo. All that it leaves behind is in the directory.
@@ -37,6 +38,7 @@ func leftIn(t *testing.T, dir string) []os.DirEntry {
 }
 
 func TestTheDemoKeepsEveryPromiseAndLeavesNothing(t *testing.T) {
+	long.Only(t, "TestAnInterruptedDemoEndsItsChildAndLeavesNothing")
 	t.Parallel()
 	cmd, dir := demoCommand(t)
 	out, err := cmd.CombinedOutput()
@@ -60,6 +62,7 @@ func TestTheDemoKeepsEveryPromiseAndLeavesNothing(t *testing.T) {
 }
 
 func TestTheDemoPrintsJSONAndKeepsItsHomeOnRequest(t *testing.T) {
+	long.Only(t, "TestAnInterruptedDemoEndsItsChildAndLeavesNothing")
 	t.Parallel()
 	cmd, dir := demoCommand(t, "--json", "--keep")
 	out, err := cmd.Output()
@@ -116,6 +119,7 @@ func TestAnInterruptedDemoEndsItsChildAndLeavesNothing(t *testing.T) {
 
 // TestTheDemoNoticesACorebotThatBreaksAPromise shows a Corebot whose start does something that no Corebot should.
 func TestTheDemoNoticesACorebotThatBreaksAPromise(t *testing.T) {
+	long.Only(t, "TestAnInterruptedDemoEndsItsChildAndLeavesNothing")
 	t.Parallel()
 	for name, c := range map[string]struct{ start, wrong string }{
 		"writes a line twice": {

@@ -8,10 +8,12 @@ import (
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestKilledBetweenADeadLetterAndItsDraftNoHalfAnswerStays: nobody writes into the chat afterwards.
 func TestKilledBetweenADeadLetterAndItsDraftNoHalfAnswerStays(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	i := slices.IndexFunc(networks, func(n network) bool { return n.name == "telegram-stream" })
 	b := besiegeWith(t, networks[i], func(llmtest.Request) llmtest.Answer {

@@ -29,6 +29,7 @@ const drillChats = 50
 // Corebot. Then it restores the backup in another home. The callers post everything again, as callers do that got no
 // answer.
 func TestABackupUnderLoadIsRestoredElsewhereAndAnswersNothingTwice(t *testing.T) {
+	long.Only(t, "TestKilledDuringABackupEveryBackupThatHasItsNameIsWhole")
 	t.Parallel()
 	lost := drillHome(t, "lost")
 	if err := lost.start(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/filestore"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/rootfs"
 	"github.com/corebot/corebot/storage"
 )
@@ -88,6 +89,7 @@ func fillChat(ctx context.Context, db *storage.DB, home string, k corebot.Key, m
 // TestAnExportHasAllOfItsChatAndNothingOfAnother: ids of other chats collide with those of the chat, one as another
 // account has it, one as it is spelled, one as a path has it.
 func TestAnExportHasAllOfItsChatAndNothingOfAnother(t *testing.T) {
+	long.Only(t, "TestAnExportNamesFilesThatAreMissing")
 	t.Parallel()
 	home, long := t.TempDir(), strings.Repeat("long", 40)
 	chat := corebot.Key{Agent: "main", Channel: "webhook", Account: "a", Chat: "zoo"}
@@ -264,6 +266,7 @@ func TestAnExportNamesFilesThatAreMissing(t *testing.T) {
 
 // TestKilledDuringAnExportThereIsAWholeOneOrNone, and the next one to the same place deletes what is left.
 func TestKilledDuringAnExportThereIsAWholeOneOrNone(t *testing.T) {
+	long.Only(t, "TestAnExportNamesFilesThatAreMissing")
 	t.Parallel()
 	c := twoChats(t)
 	parent := t.TempDir()

@@ -11,11 +11,13 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/storage"
 )
 
 // TestFactsAreListedShownAndForgotten: by the real commands, on a home on which no Corebot runs.
 func TestFactsAreListedShownAndForgotten(t *testing.T) {
+	long.Only(t, "TestStories")
 	home := t.TempDir()
 	chat := func(name string) corebot.Key {
 		return corebot.Key{Agent: "main", Channel: "cli", Account: "local", Chat: name}

@@ -15,6 +15,7 @@ import (
 var filePoints = []string{"file.received", "file.stored", "file.referred"}
 
 func TestKilledBetweenAFileAndItsMessageNothingIsLostAndNothingDangles(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Or(filePoints[1:2], filePoints) {
 		t.Run(point, func(t *testing.T) {
@@ -49,6 +50,7 @@ func TestKilledBetweenAFileAndItsMessageNothingIsLostAndNothingDangles(t *testin
 var uploadPoints = []string{"file.referred", "tool.before", "file.stored", "tool.after"}
 
 func TestKilledBetweenTheUploadOfAFileAndItsReplyTheFileIsSentOnce(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Or(uploadPoints[:1], uploadPoints) {
 		t.Run(point, func(t *testing.T) {

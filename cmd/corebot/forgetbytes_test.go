@@ -11,11 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestOfADeletedChatNothingIsInTheHomeALaterBackupOrTheLog gives a chat files, a line of memory and a dead
 // letter. After the deletion it looks at every byte of the home, of a backup and of the log.
 func TestOfADeletedChatNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
+	long.Only(t, "TestAtATerminalADeletionAsksFirst")
 	t.Parallel()
 	s := startService(t)
 	for chat, word := range map[string]string{"gone": "wombat", "stays": "quokka"} {
@@ -75,6 +78,7 @@ func TestOfADeletedChatNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
 // command, and by a memory.write that replaces the page. An editor wrote the lines, so no message says them. The model
 // has been shown them, and an endpoint has embedded them.
 func TestOfForgottenLinesNothingIsInTheHomeALaterBackupOrTheLog(t *testing.T) {
+	long.Only(t, "TestAtATerminalADeletionAsksFirst")
 	t.Parallel()
 	e := &embeddings{times: map[string]int{}}
 	server := httptest.NewServer(e)
@@ -165,7 +169,7 @@ func (s *service) tells(chat, word string, i int, content string) {
 func TestAtATerminalADeletionAsksFirst(t *testing.T) {
 	t.Parallel()
 	c := twoChats(t)
-	for _, answer := range []string{"n", ""} {
+	for _, answer := range long.Or([]string{""}, []string{"n", ""}) {
 		sc := startScreen(t, c.command("", "chats", "delete", "main:cli:local:gone"), 100, 30)
 		sc.await(0, "would delete main:cli:local:gone")
 		sc.await(0, "2  message")
@@ -197,6 +201,7 @@ func TestAtATerminalADeletionAsksFirst(t *testing.T) {
 
 // The question of `skills install` came to nobody: what hides secrets stood before the terminal.
 func TestAtATerminalAnInstallOfASkillAsksFirst(t *testing.T) {
+	long.Only(t, "TestAtATerminalADeletionAsksFirst")
 	t.Parallel()
 	c := twoChats(t)
 	source := filepath.Join(t.TempDir(), "knots")

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/storage/seedtest"
 )
 
@@ -53,6 +54,7 @@ type spent struct {
 
 // TestAnIdleProgramSleeps watches the released program with many bots that nobody talks to.
 func TestAnIdleProgramSleeps(t *testing.T) {
+	long.Only(t, "TestACorebotThatDoesNotAnswerInTimeIsNotHealthy")
 	watched, wider := *idleTime, 1
 	if watched == 0 {
 		t.Parallel()

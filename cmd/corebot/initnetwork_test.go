@@ -10,6 +10,7 @@ import (
 	"github.com/corebot/corebot/channels/mail/mailtest"
 	"github.com/corebot/corebot/channels/matrix/matrixtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // startInitAtNetworks answers what comes before the networks.
@@ -69,6 +70,7 @@ func TestANewcomerJoinsAChatNetworkWithATokenThatIsTestedAtOnce(t *testing.T) {
 }
 
 func TestOnOtherNetworksAWrongSecretIsRefusedAndTheOtherAnswersStay(t *testing.T) {
+	long.Only(t, "TestInitTriesBothTokensOfSlack")
 	t.Parallel()
 	discord, matrix, post := discordtest.New(), matrixtest.New(), mailtest.New()
 	t.Cleanup(discord.Close)
@@ -131,6 +133,7 @@ func TestOnOtherNetworksAWrongSecretIsRefusedAndTheOtherAnswersStay(t *testing.T
 
 // TestANetworkThatDoesNotConnectIsLeftOutOrKept: whoever sets a home up loses none of the other answers by it.
 func TestANetworkThatDoesNotConnectIsLeftOutOrKept(t *testing.T) {
+	long.Only(t, "TestANewcomerJoinsAChatNetworkWithATokenThatIsTestedAtOnce")
 	t.Parallel()
 	const nowhere = "http://127.0.0.1:1"
 	for name, k := range map[string]struct {

@@ -33,6 +33,7 @@ func jobPoints() (points []string) {
 // TestKilledWhileChildTurnsWorkEachHasOneResult kills the daemon at a step of child turns, and starts it again
 // (guarantees G1 to G6).
 func TestKilledWhileChildTurnsWorkEachHasOneResult(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	points := jobPoints()
 	for cycle := range jobCycles() {
 		point := points[cycle*5%len(points)] // of every kind, also in a short run

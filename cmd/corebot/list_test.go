@@ -20,7 +20,7 @@ type meter struct {
 
 func (m *meter) Write(p []byte) (int, error) {
 	m.lines += bytes.Count(p, []byte{'\n'})
-	if m.lines >= m.sampled+700 {
+	if m.lines >= m.sampled+500 {
 		m.sampled, m.most = m.lines, max(m.most, inMemory())
 	}
 	return len(p), nil
@@ -34,7 +34,7 @@ func inMemory() uint64 {
 }
 
 func TestALongListIsNeverInMemoryAsAWhole(t *testing.T) {
-	const rows, bytesEach, bound = 5_000, 4_000, 14 << 20 // 20 MB in all, and more than twice that in memory
+	const rows, bytesEach, bound = 2_500, 4_000, 14 << 20 // 10 MB in all, and more than twice that in memory
 	home := t.TempDir()
 	if err := app.WithStore(t.Context(), home, func(*storage.DB) error { return nil }); err != nil {
 		t.Fatal(err)

@@ -20,13 +20,14 @@ import (
 // rule that decided.
 func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
 	t.Parallel()
+	played := long.Every(9, scenes())
 	for _, shell := range long.Or([]bool{true}, []bool{true, false}) {
 		t.Run(fmt.Sprint("shell enabled ", shell), func(t *testing.T) {
 			t.Parallel()
 			s, model := matrixService(t, fmt.Sprint("COREBOT_TOOLS_SHELL_ENABLED=", shell), "COREBOT_MEMORY_FACTS=true")
 			client := s.client()
 			t.Run("scenes", func(t *testing.T) {
-				for _, scene := range scenes() {
+				for _, scene := range played {
 					t.Run(scene.name, func(t *testing.T) {
 						t.Parallel()
 						scene.play(&stage{
@@ -37,7 +38,7 @@ func TestEveryToolForEveryRoleByEveryEntryPathOnEveryTarget(t *testing.T) {
 				}
 			})
 			trail := s.trail()
-			for _, scene := range scenes() {
+			for _, scene := range played {
 				t.Run(scene.name, func(t *testing.T) {
 					model.checkOffer(t, scene, shell)
 					checkTrail(t, scene, shell, trail[scene.name])

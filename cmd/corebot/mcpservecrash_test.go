@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // host is a program that has started `corebot mcp serve`.
@@ -113,6 +114,7 @@ func wantOneReply(t *testing.T, got said, err error, status string) {
 }
 
 func TestTwoHostsAtADaemonThatIsKilledInTheMiddleOfTheirCallsGetTheirReplies(t *testing.T) {
+	long.Only(t, "TestAHostWhoseCorebotIsKilledFindsItsOneReplyWithANewOne")
 	t.Parallel()
 	var killed atomic.Bool
 	s := modelled(t, stallsUntil(&killed))
@@ -175,6 +177,7 @@ func TestAHostWhoseCorebotIsKilledFindsItsOneReplyWithANewOne(t *testing.T) {
 }
 
 func TestHostsThatStartAtOnceWithoutADaemonShareOneCorebot(t *testing.T) {
+	long.Only(t, "TestAHostWhoseCorebotIsKilledFindsItsOneReplyWithANewOne")
 	t.Parallel()
 	s := modelled(t, llmtest.Always(llmtest.Text("done")))
 	var all sync.WaitGroup

@@ -73,6 +73,7 @@ func (c *crash) whole() {
 
 // TestKilledDuringAReindexSearchesFindEverything kills `corebot db reindex`, and the Corebot that fills the index.
 func TestKilledDuringAReindexSearchesFindEverything(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Or([]string{"reindex.after", "index.before"}, []string{
 		"reindex.before", "reindex.after", "index.before", "index.after",
@@ -100,6 +101,7 @@ func TestKilledDuringAReindexSearchesFindEverything(t *testing.T) {
 // TestKilledDuringADeletionTheSameCommandEndsIt kills `corebot chats delete` between its commits. The other chat has
 // what it had, and afterwards no byte of the home has a word of the chat.
 func TestKilledDuringADeletionTheSameCommandEndsIt(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Or([]string{"forget.history.after", "scrub.before"}, []string{
 		"forget.begin.before", "forget.begin.after", "forget.messages.before", "forget.messages.after",
@@ -135,6 +137,7 @@ func TestKilledDuringADeletionTheSameCommandEndsIt(t *testing.T) {
 // longer, and while it overwrites free pages. The chat has all that it had then, or nothing. The next start ends the
 // pass, and afterwards no byte of the home has a word of the chat.
 func TestKilledDuringAPassOfRetentionTheNextStartEndsIt(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, point := range long.Or([]string{"sweep.after", "scrub.before"}, []string{
 		"sweep.before", "sweep.after", "sweep.after#2", "sweep.after#3", "scrub.terms.before", "scrub.terms.after",
@@ -191,6 +194,7 @@ func TestKilledDuringAPassOfRetentionTheNextStartEndsIt(t *testing.T) {
 // which is before the new page. The page has all its lines then, or all but one. The same command, or the same message,
 // ends the work.
 func TestKilledWhileItForgetsALineThePageIsWhole(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	const wombat, rest = "the wombat digs", "the numbat runs\nthe quokka smiles\n"
 	const page = wombat + "\n" + rest

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 func TestAFileOfThisMachineIsAttachedAsData(t *testing.T) {
+	long.Only(t, "TestTheServiceStories")
 	t.Parallel()
 	model := httptest.NewServer(llmtest.New(func(r llmtest.Request) llmtest.Answer {
 		asked := string(r.Messages[len(r.Messages)-1].Content)

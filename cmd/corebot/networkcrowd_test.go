@@ -195,6 +195,7 @@ var questionIn = regexp.MustCompile(`question (\d+)`)
 // bot is answered once and in order, whatever the others write. Other messages are not answered, and no prompt grows
 // with the group.
 func TestACrowdThatNeverStopsIsAnsweredWhereItAsks(t *testing.T) {
+	long.Only(t, "TestStories")
 	t.Parallel()
 	for _, name := range long.Or([]string{"telegram"},
 		[]string{"telegram", "matrix", "discord", "slack", "irc", "mail"}) {

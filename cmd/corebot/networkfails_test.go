@@ -14,6 +14,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // failing are accounts that cannot work, each for a reason of its own, and a word of what mends it.
@@ -42,6 +43,7 @@ func failing(t *testing.T) (settings string, hints map[string]string, mend func(
 
 // TestFailingAccountsSayWhatMendsThemAndHoldUpNoOther has one account of many that works.
 func TestFailingAccountsSayWhatMendsThemAndHoldUpNoOther(t *testing.T) {
+	long.Only(t, "TestStories")
 	t.Parallel()
 	b := besiegeWith(t, networks[0], func(llmtest.Request) llmtest.Answer { return llmtest.Text("here I am") })
 	settings, hints, mend := failing(t)

@@ -29,6 +29,7 @@ var filePieces = []string{"send.before#2", "send.after#2", "send.before#3", "sen
 // TestKilledBetweenTheFilesOfAReplyEachIsShownOnce kills the program between the pieces of a reply with two files,
 // before and after each send. On a platform that can tell what it shows, everything is there once, and in order.
 func TestKilledBetweenTheFilesOfAReplyEachIsShownOnce(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, n := range networks {
 		if !slices.Contains(long.Or([]string{"discord"}, []string{"matrix", "discord", "slack"}), n.name) {

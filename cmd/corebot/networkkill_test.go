@@ -95,6 +95,7 @@ type besieged struct {
 // write to its bot. The platform meanwhile refuses sends for their rate, loses answers, and is out of reach for a while
 // (guarantees G1 to G3, on every network).
 func TestKilledAtAnyMomentABotAnswersEachMessageOnceAndInOrder(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for _, n := range networks {
 		if !long.Or(slices.Contains(shortNetworks, n.name), true) {

@@ -24,6 +24,7 @@ var stalledChats = long.Int("stall.chats", 100, 300, "how many chats wait for th
 // TestAStalledPlatformCostsTheOthersNothing measures how long the answers of one platform take, while another platform
 // takes every request and answers none.
 func TestAStalledPlatformCostsTheOthersNothing(t *testing.T) {
+	long.Only(t, "TestStories")
 	t.Parallel()
 	b := besiegeWith(t, networkNamed(t, "matrix"), func(r llmtest.Request) llmtest.Answer {
 		return llmtest.Text("answer to " + lastUser(r))

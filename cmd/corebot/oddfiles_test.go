@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // oddFiles puts into a directory files that no tool may follow, wait for or swallow, and gives their paths below the
@@ -58,6 +59,7 @@ func oddFiles(t *testing.T, home string) (paths []string) {
 }
 
 func TestAnObedientModelGetsNothingOutOfOddFiles(t *testing.T) {
+	long.Only(t, "TestBadInputThroughEveryDoor")
 	t.Parallel()
 	f := openFort(t, nil)
 	var calls []llmtest.Call

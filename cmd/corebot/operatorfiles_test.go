@@ -16,6 +16,7 @@ import (
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor calls every tool as an admin, with every
@@ -63,7 +64,7 @@ func TestNoToolChangesTheOperatorsFilesOrItsCallersRoleWhateverAnAdminAsksFor(t 
 	for _, l := range s.trail()["ops"] {
 		outcomes[l.Outcome]++
 	}
-	if outcomes["success"] < 50 || outcomes["denied"] < 50 || len(w.calls) < 300 {
+	if outcomes["success"] < long.Or(8, 50) || outcomes["denied"] < long.Or(8, 50) || len(w.calls) < long.Or(50, 300) {
 		t.Errorf("the walk is broken: %d calls ended %v", len(w.calls), outcomes)
 	}
 	compare(t, before, operatorFiles(t, s.home))
@@ -211,6 +212,7 @@ func (w *walker) answer(r llmtest.Request) llmtest.Answer {
 		for _, tool := range r.Tools {
 			w.add(tool.Function.Name, tool.Function.Parameters)
 		}
+		w.calls = long.Every(6, w.calls)
 	}
 	var batch int
 	if _, err := fmt.Sscanf(lastUser(r), "walk %d", &batch); err != nil || toolResults(r) > 0 {

@@ -5,9 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 func TestChatsOfTerminalsAreListedAndResumedByNumberAndName(t *testing.T) {
+	long.Only(t, "TestAChatThatIsOpenedAgainShowsItsLastMessages")
 	t.Parallel()
 	s := newHome(t)
 	if got := s.output("chat", "--list"); got != "no chats\n" {

@@ -23,6 +23,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/corebot/corebot/internal/load"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestTheServiceStories plays the scripts of testdata/script/service, in which programs talk to Corebot over HTTP.
@@ -340,6 +341,7 @@ func (s *service) checkAfterwards() {
 }
 
 func TestEachMessageIsAnsweredOnceAndInOrderHoweverOftenItComes(t *testing.T) {
+	long.Only(t, "TestTheServiceStories")
 	t.Parallel()
 	s := startService(t)
 	report := s.callers(nil)
@@ -350,6 +352,7 @@ func TestEachMessageIsAnsweredOnceAndInOrderHoweverOftenItComes(t *testing.T) {
 }
 
 func TestEachMessageIsAnsweredOnceAndInOrderAlsoWhenTheDaemonIsKilledMeanwhile(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	s := startService(t)
 	report := s.callers(func(accepted int) {

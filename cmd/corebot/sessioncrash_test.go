@@ -12,6 +12,7 @@ import (
 // TestKilledDuringAForkOrARewindThereIsTheOldOrTheNew kills the real program with SIGKILL around the commit of a
 // command that changes a session. After the next start the command is done once, and its sender is told once.
 func TestKilledDuringAForkOrARewindThereIsTheOldOrTheNew(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	binary := realProgram(t)
 	model := httptest.NewServer(llmtest.New(func(llmtest.Request) llmtest.Answer { return llmtest.Text("hm") }))
@@ -48,6 +49,7 @@ func TestKilledDuringAForkOrARewindThereIsTheOldOrTheNew(t *testing.T) {
 
 // A link that is cut off has copied all or nothing, and so has its end.
 func TestKilledDuringALinkThereIsTheOldOrTheNew(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	binary := realProgram(t)
 	model := httptest.NewServer(llmtest.New(func(llmtest.Request) llmtest.Answer { return llmtest.Text("hm") }))

@@ -44,6 +44,7 @@ const (
 // TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing kills the released program with SIGKILL at random moments, its
 // start included, while callers post and half of the turns write a note (guarantees G1 to G5).
 func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	s := newSiege(t, "kill -9", killCycles())
 	s.end = func() { s.kill() }
@@ -53,6 +54,7 @@ func TestKilledAtAnyMomentItLosesNothingAndRepeatsNothing(t *testing.T) {
 // TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing ends the released program in the ordinary way, again and again, under
 // the same load.
 func TestSIGTERMUnderLoadEndsItInTimeAndLosesNothing(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	s := newSiege(t, inOrder, termCycles())
 	s.end = func() {

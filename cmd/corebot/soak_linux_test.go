@@ -55,6 +55,7 @@ const (
 // what grows. Every third message calls a tool, of Corebot or of an MCP server that comes and goes. Tasks are due, the
 // model breaks off and is away for moments, messages are dead-lettered and replayed.
 func TestASoakOfEverythingAtOnceLeavesNothingBehind(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	s := newSoak(t)
 	s.begin()

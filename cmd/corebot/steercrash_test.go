@@ -103,6 +103,7 @@ func crashStories() map[string]crashStory {
 // TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled kills the daemon at each step of a message that acts
 // on the turn of another, and starts it again (guarantees G1 to G6).
 func TestKilledDuringASteerAMergeOrAnInterruptNothingIsLostOrDoubled(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	for name, story := range crashStories() {
 		for _, point := range long.Or(story.short, story.points) {

@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	_ "unsafe" // for the name of a variable of another package
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -50,8 +51,22 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	testscript.Main(tidied{m}, map[string]func(){"corebot": main, hostileServer: serveItems})
+	if code, is := behindWalls(os.Args[1:]); is { // the program has started itself, under the name /proc/self/exe
+		os.Exit(code)
+	}
+	testscript.Main(tidied{m}, map[string]func(){"corebot": armedMain, hostileServer: serveItems})
 }
+
+// armedMain is Corebot in the binary of the tests, with its fault points armed.
+func armedMain() {
+	armedFault = "yes"
+	main()
+}
+
+// armedFault is what the linker sets in [realProgram].
+//
+//go:linkname armedFault github.com/corebot/corebot/internal/fault.armed
+var armedFault string
 
 // tidied runs the short forms with their homes in memory, and then removes the directories that they share.
 type tidied struct{ *testing.M }
@@ -92,8 +107,8 @@ func sharedDir(name string) (string, error) {
 
 // TestStories plays the scripts of testdata/script: each is one walk of a person or a program through the whole binary,
 // on a home of its own. Models listen on loopback; nothing else is reached. Those of testdata/script/disk show
-// directories to a sandbox, which has a /dev of its own and can show nothing that is in memory. The short form leaves
-// out wideStories.
+// directories to a sandbox, which has a /dev of its own and can show nothing that is in memory. The short form plays
+// shortStories.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	models := httptest.NewServer(endpoints())
@@ -134,8 +149,8 @@ func TestStories(t *testing.T) {
 	testscript.Run(t, params)
 }
 
-// storyProgram is what stands in PATH before the program of the tests: the released one, which starts in two thirds of
-// the time. Under the race detector it is empty: the program of the tests has the detector.
+// storyProgram is what stands in PATH before the program of the tests. Under the race detector it is empty: the program
+// of the tests has the detector.
 func storyProgram(t *testing.T) string {
 	if raceDetector {
 		return ""

@@ -17,6 +17,7 @@ var taskCycles = long.Int("task.cycles", 2, 4, "how often the program is killed 
 // TestKilledWhileATaskIsDueItRunsOnce kills the daemon at each step of a due time, and starts it again (guarantees G1
 // to G6).
 func TestKilledWhileATaskIsDueItRunsOnce(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	points := []string{"tasks.fire.after", "turn.before", "tasks.fire.before", "turn.after"}
 	for cycle := range taskCycles() {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 const (
@@ -80,6 +81,7 @@ func (c *collector) walk() (found map[string]*tracepb.Span) {
 // TestTheSpansOfAMessageAreOneTraceAlsoWhenTheProcessIsKilledInBetween has a caller of the webhook send a message with
 // a traceparent, kills Corebot while the message waits for its time, and starts it again.
 func TestTheSpansOfAMessageAreOneTraceAlsoWhenTheProcessIsKilledInBetween(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	c := newCollector(t)
 	var told sync.Map // traceparents that the model was sent

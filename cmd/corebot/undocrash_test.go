@@ -16,6 +16,7 @@ import (
 // TestKilledDuringAnUndoTheNextStartFinishesIt kills the daemon between two files of an /undo, in the middle of one,
 // and before the answer is stored. After the next start the directory is as it was before the turn, with all rights.
 func TestKilledDuringAnUndoTheNextStartFinishesIt(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	for _, point := range long.Every(4, []string{
 		"undo.before#1", "undo.before#2", "undo.half", "undo.after#3", "undo.content#4", "undo.after#4",
 		"turn.before#2", "turn.after#2",

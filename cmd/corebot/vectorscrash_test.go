@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // embeddings is an endpoint that counts how often it gets each text.
@@ -64,6 +66,7 @@ func (e *embeddings) counts(texts []string) (least, most int) {
 // TestKilledWhileItEmbedsEachTextGetsItsVector kills the real program with SIGKILL around the commit of vectors, at
 // first and while all are made anew.
 func TestKilledWhileItEmbedsEachTextGetsItsVector(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	binary := realProgram(t)
 	texts := []string{"one dog", "two towns", "three songs", "four coins"}

@@ -45,6 +45,7 @@ var (
 // or its time comes, where it wakes, and where its turn ends. Each time it starts the daemon again (guarantees G1 to
 // G6).
 func TestKilledWhileACallWaitsItIsWokenOnce(t *testing.T) {
+	long.Only(t, "TestKilledAtAnyStepATurnGivesOneReplyAndRepeatsNoSideEffect")
 	t.Parallel()
 	steps := waitSteps()
 	for cycle := range waitCycles() {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // stalls are the points at which each part is stopped, and whether Corebot is ready meanwhile.
@@ -35,6 +36,7 @@ var stalls = map[string]struct {
 // TestAPartThatIsStoppedIsNamedAndSystemdHearsNothingUntilItGoesOn stops each part of a real Corebot at a fault point,
 // and lets it go on.
 func TestAPartThatIsStoppedIsNamedAndSystemdHearsNothingUntilItGoesOn(t *testing.T) {
+	long.Only(t, "TestHealthFailsWhereANewStartHelpsAndWhenAskedAlsoWhereMessagesWouldBeRefused")
 	binary := realProgram(t)
 	for part, at := range stalls {
 		t.Run(part, func(t *testing.T) {
