@@ -187,8 +187,8 @@ func Hidden(r rune) bool {
 // Detached says whether the answer has come without the calls of the request.
 func (a Approval) Detached() bool { return a.AskedBy != 0 }
 
-// Ask is a request for the approval of one call, with its audit event.
-type Ask struct {
+// NewApproval is a request for the approval of one call, with its audit event.
+type NewApproval struct {
 	Approval    Approval
 	Event       AuditEvent
 	Opens       bool          // as [Caller.Opens]
@@ -196,8 +196,8 @@ type Ask struct {
 	AnswerAfter time.Duration // how long the answer waits for the approval before it comes without the call; 0: always
 }
 
-// Asked is the approval of a call with its whole request.
-type Asked struct {
+// ApprovalRequest is the approval of a call with its whole request.
+type ApprovalRequest struct {
 	Approval
 	All   []Approval // calls of its request, in their order
 	Until time.Time  // when the turn looks again, at the latest
@@ -234,10 +234,10 @@ type Addresses interface {
 	Knows(address string) (known, follows bool)
 }
 
-// Awaits ends the claim of a turn that waits for an approval. It is no failure.
-type Awaits struct{ Asked Asked }
+// AwaitsApproval ends the claim of a turn that waits for an approval. It is no failure.
+type AwaitsApproval struct{ Asked ApprovalRequest }
 
-func (e *Awaits) Error() string {
+func (e *AwaitsApproval) Error() string {
 	a := e.Asked.Approval
 	return fmt.Sprintf("approval %d of %s is awaited until %s", a.Request, a.Bound.Tool,
 		a.ExpiresAt.UTC().Format(time.RFC3339))

@@ -84,7 +84,7 @@ const (
 )
 
 // NoticeOf makes a request for an approval of its calls.
-func (a Asked) NoticeOf() Notice {
+func (a ApprovalRequest) NoticeOf() Notice {
 	about := ApprovalNotice{ID: a.Request, ExpiresAt: a.ExpiresAt.UTC(), Calls: []NoticeCall{}}
 	room := MaxNoticeArgs
 	for i, call := range a.All {
@@ -103,7 +103,7 @@ func (a Asked) NoticeOf() Notice {
 }
 
 // Actions are what a reader can do about a request.
-func (a Asked) Actions() []Action {
+func (a ApprovalRequest) Actions() []Action {
 	bound := slices.ContainsFunc(a.All, func(call Approval) bool { return call.Binding.Kind != "" })
 	return a.actions(bound, a.Session)
 }

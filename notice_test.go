@@ -12,8 +12,8 @@ import (
 )
 
 // asked is a request of so many calls, each with so many bytes of arguments.
-func asked(calls, size int) corebot.Asked {
-	a := corebot.Asked{Approval: corebot.Approval{Request: 7, ExpiresAt: time.UnixMilli(1_700_000_000_000)}}
+func asked(calls, size int) corebot.ApprovalRequest {
+	a := corebot.ApprovalRequest{Approval: corebot.Approval{Request: 7, ExpiresAt: time.UnixMilli(1_700_000_000_000)}}
 	for i := range calls {
 		args := fmt.Sprintf(`{"n":%d,"text":"%s"}`, i, strings.Repeat("x", size))
 		a.All = append(a.All, corebot.Approval{Bound: corebot.Bound{Tool: "fs.write", Args: json.RawMessage(args)}})

@@ -81,7 +81,7 @@ func FuzzPricesAreReadOrRefusedAndNeverNegative(f *testing.F) {
 					t.Fatalf("%d is written %s", int64(m), m)
 				}
 			}
-			use := books.Book(Spent{p.Model, Usage{
+			use := books.Book(ModelUsage{p.Model, Usage{
 				InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64,
 				CacheReadTokens: 5,
 			}})

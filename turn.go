@@ -89,13 +89,13 @@ func (u Usage) Add(v Usage) Usage {
 // Answer is one whole answer of a model: text, tool calls, or both. If the model call failed or was cut off, only its
 // usage is set.
 type Answer struct {
-	Text   string     `json:"text,omitempty"`
-	Calls  []ToolCall `json:"calls,omitempty"`
-	Model  string     `json:"model,omitempty"`
-	Usage  Usage      `json:"usage"`
-	Failed []Spent    `json:"failed,omitempty"` // usage of models that were asked earlier and broke off
-	Opaque *Opaque    `json:"opaque,omitempty"`
-	Taint  string     `json:"taint,omitempty"` // in the journal: the [Caller.Taint] at the time of the answer
+	Text   string       `json:"text,omitempty"`
+	Calls  []ToolCall   `json:"calls,omitempty"`
+	Model  string       `json:"model,omitempty"`
+	Usage  Usage        `json:"usage"`
+	Failed []ModelUsage `json:"failed,omitempty"` // usage of models that were asked earlier and broke off
+	Opaque *Opaque      `json:"opaque,omitempty"`
+	Taint  string       `json:"taint,omitempty"` // in the journal: the [Caller.Taint] at the time of the answer
 }
 
 // Opaque is data that a provider wants back unchanged with its answer while the turn lasts: the model's signed or
@@ -199,7 +199,7 @@ type Result struct {
 	Replies []Message // outbound; their ids follow [Delivery.RunID]
 	Model   string    // the model that gave the final answer; empty: none
 	// Spent is usage that no step of the journal counts: the final answer, and model calls that failed or were cut off.
-	Spent []Spent
+	Spent []ModelUsage
 
 	BeginsSession bool // this turn is the first of a new session
 	NewSession    bool // the chat's history begins anew after this turn

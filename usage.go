@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Spent is the usage of calls to one model.
-type Spent struct {
+// ModelUsage is the usage of calls to one model.
+type ModelUsage struct {
 	Model string `json:"model"` // the provider's name for it
 	Usage
 }
 
-// Use is the usage of many calls, added up.
-type Use struct {
+// UsageTotals is the usage of many calls, added up.
+type UsageTotals struct {
 	Turns            int64 `json:"turns"` // turns that ended with an answer of a model
 	InputTokens      int64 `json:"inputTokens"`
 	OutputTokens     int64 `json:"outputTokens"`
@@ -31,14 +31,14 @@ type Use struct {
 // UsageSum is what was used under one name: that of a day, a chat or a model.
 type UsageSum struct {
 	Name string `json:"name"`
-	Use
+	UsageTotals
 }
 
 // Tokens is what caps count: input and output together. Input from the provider's cache counts like any other input.
-func (u Use) Tokens() int64 { return u.InputTokens + u.OutputTokens }
+func (u UsageTotals) Tokens() int64 { return u.InputTokens + u.OutputTokens }
 
 // Add sums two uses.
-func (u Use) Add(v Use) Use {
+func (u UsageTotals) Add(v UsageTotals) UsageTotals {
 	u.Turns += v.Turns
 	u.InputTokens += v.InputTokens
 	u.OutputTokens += v.OutputTokens
@@ -50,13 +50,13 @@ func (u Use) Add(v Use) Use {
 	return u
 }
 
-// UseRow is the usage of one model by one principal, in one chat on one day.
-type UseRow struct {
+// UsageRow is the usage of one model by one principal, in one chat on one day.
+type UsageRow struct {
 	Day       string    `json:"day"`
 	Chat      string    `json:"chat"` // as [Key.String] spells its key
 	Principal Principal `json:"principal"`
 	Model     string    `json:"model"`
-	Use
+	UsageTotals
 }
 
 // maxCallTokens bounds the tokens of one call. A provider that claims more is wrong, and its figure must not overflow a
@@ -102,9 +102,9 @@ func (a Accounting) NextDay(t time.Time) time.Time {
 }
 
 // Book turns the usage of one model into a Use with its cost. Turns stays 0.
-func (a Accounting) Book(s Spent) Use {
+func (a Accounting) Book(s ModelUsage) UsageTotals {
 	n := s.Sane()
-	u := Use{
+	u := UsageTotals{
 		InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, CacheReadTokens: n.CacheReadTokens,
 		CacheWriteTokens: n.CacheWriteTokens,
 	}
@@ -144,9 +144,9 @@ func charge(tokens int64, price Money) Money {
 	return Money(min(n, math.MaxInt64/8))
 }
 
-// UseFilter selects usage from one day to another, both included. Days are named as by [Accounting.Day]. The zero
+// UsageFilter selects usage from one day to another, both included. Days are named as by [Accounting.Day]. The zero
 // values of the other fields select everything.
-type UseFilter struct {
+type UsageFilter struct {
 	Agent     string
 	From, To  string
 	Chat      Key
@@ -155,7 +155,7 @@ type UseFilter struct {
 }
 
 // Describe puts a use into words, with the part of its cost that is unknown.
-func (a Accounting) Describe(u Use) string {
+func (a Accounting) Describe(u UsageTotals) string {
 	text := fmt.Sprintf("%d tokens in, %d out", u.InputTokens, u.OutputTokens)
 	if u.EstimatedTokens > 0 {
 		text += fmt.Sprintf(" (%d of them estimated)", u.EstimatedTokens)
@@ -197,7 +197,7 @@ type Cap struct {
 func (c Cap) None() bool { return c == Cap{} }
 
 // Reached says whether the cap is used up. Tokens without a price count as tokens and cost nothing.
-func (c Cap) Reached(u Use) bool {
+func (c Cap) Reached(u UsageTotals) bool {
 	return c.Tokens > 0 && u.Tokens() >= c.Tokens || c.Cost > 0 && u.Cost >= c.Cost
 }
 
@@ -392,10 +392,10 @@ type ContextUse struct {
 	Parts   []ContextPart `json:"parts"`
 	History int           `json:"history"` // tokens of what was said since the summary
 	// the tokens of history beyond which a turn summarises the older part; 0: nothing is summarised
-	CompactsAt int       `json:"compactsAt"`
-	Summary    time.Time `json:"summary,omitzero"` // when the summary was made; zero: there is none
-	Begins     bool      `json:"begins,omitempty"` // the next message begins a new conversation
-	Spent      Use       `json:"spent"`            // by the messages of the session that are still kept
+	CompactsAt int         `json:"compactsAt"`
+	Summary    time.Time   `json:"summary,omitzero"` // when the summary was made; zero: there is none
+	Begins     bool        `json:"begins,omitempty"` // the next message begins a new conversation
+	Spent      UsageTotals `json:"spent"`            // by the messages of the session that are still kept
 }
 
 // ContextPart is one part of a request.

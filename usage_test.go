@@ -13,7 +13,7 @@ func TestWhatIsCachedCostsItsOwnPriceAndIsCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	books := Accounting{Prices: prices}
-	got := books.Book(Spent{"m", Usage{
+	got := books.Book(ModelUsage{"m", Usage{
 		InputTokens: 1_000_000, OutputTokens: 500_000, CacheReadTokens: 600_000,
 		CacheWriteTokens: 100_000,
 	}})
@@ -26,11 +26,11 @@ func TestWhatIsCachedCostsItsOwnPriceAndIsCountedOnce(t *testing.T) {
 
 func TestWhatHasNoPriceIsSaidToHaveNone(t *testing.T) {
 	books := Accounting{Currency: "EUR"}
-	u := books.Book(Spent{"m", Usage{InputTokens: 7, OutputTokens: 3, Estimated: true}})
+	u := books.Book(ModelUsage{"m", Usage{InputTokens: 7, OutputTokens: 3, Estimated: true}})
 	if u.Cost != 0 || u.UnpricedTokens != 10 || u.EstimatedTokens != 10 {
 		t.Errorf("it comes to %+v", u)
 	}
-	for want, u := range map[string]Use{
+	for want, u := range map[string]UsageTotals{
 		"7 tokens in, 3 out (10 of them estimated), cost not known": u,
 		"7 tokens in, 3 out, 0.50 EUR": {
 			InputTokens:  7,
@@ -59,11 +59,11 @@ func TestAProvidersFiguresAreBelievedWithinBounds(t *testing.T) {
 		Model: "m", Input: maxMoney, Output: maxMoney, CacheRead: maxMoney,
 		CacheWrite: maxMoney,
 	}}}
-	if u := dear.Book(Spent{"m", Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64}}); u.Cost <= 0 {
+	if u := dear.Book(ModelUsage{"m", Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64}}); u.Cost <= 0 {
 		t.Errorf("the dearest call costs %d", u.Cost)
 	}
 	cheap := Accounting{Prices: Prices{{Model: "m", Input: 1}}}
-	if u := cheap.Book(Spent{"m", Usage{InputTokens: 1}}); u.Cost != 1 {
+	if u := cheap.Book(ModelUsage{"m", Usage{InputTokens: 1}}); u.Cost != 1 {
 		t.Errorf("a token of a price costs %d: it must not be free", u.Cost)
 	}
 }
@@ -96,14 +96,14 @@ func TestADayEndsWhereTheNextBegins(t *testing.T) {
 func TestACapIsReachedByTokensOrByCost(t *testing.T) {
 	for _, c := range []struct {
 		cap  Cap
-		use  Use
+		use  UsageTotals
 		want bool
 	}{
-		{Cap{}, Use{InputTokens: math.MaxInt32, Cost: maxMoney}, false},
-		{Cap{Tokens: 10}, Use{InputTokens: 6, OutputTokens: 3}, false},
-		{Cap{Tokens: 10}, Use{InputTokens: 6, OutputTokens: 4}, true},
-		{Cap{Cost: 5}, Use{InputTokens: 100, Cost: 4}, false},
-		{Cap{Tokens: 1000, Cost: 5}, Use{InputTokens: 100, Cost: 5}, true},
+		{Cap{}, UsageTotals{InputTokens: math.MaxInt32, Cost: maxMoney}, false},
+		{Cap{Tokens: 10}, UsageTotals{InputTokens: 6, OutputTokens: 3}, false},
+		{Cap{Tokens: 10}, UsageTotals{InputTokens: 6, OutputTokens: 4}, true},
+		{Cap{Cost: 5}, UsageTotals{InputTokens: 100, Cost: 4}, false},
+		{Cap{Tokens: 1000, Cost: 5}, UsageTotals{InputTokens: 100, Cost: 5}, true},
 	} {
 		if got := c.cap.Reached(c.use); got != c.want {
 			t.Errorf("%+v of %+v: %v", c.use, c.cap, got)

@@ -26,9 +26,9 @@ type WaitState string
 const (
 	WaitOpen    WaitState = "open"    // a word can come, and no call waits for it yet
 	WaitAwaited WaitState = "waiting" // a call waits
-	WaitOver    WaitState = "over"    // it has come
+	WaitMet     WaitState = "over"    // it has come
 	WaitExpired WaitState = "expired" // no word came in time
-	WaitEnded   WaitState = "ended"   // the wait was given up: see [Pending.Reason]
+	WaitGivenUp WaitState = "ended"   // the wait was given up: see [Pending.Reason]
 )
 
 // Pending is what a tool call waits for: a wait, in the words of people. The step of the call stays in the journal, the
@@ -147,7 +147,7 @@ func (e *NoLongerWaits) Error() string {
 	switch {
 	case w.State == WaitExpired:
 		return fmt.Sprintf("wait %d has expired: no word came in time", w.ID)
-	case w.State == WaitEnded:
+	case w.State == WaitGivenUp:
 		return fmt.Sprintf("wait %d was given up: %s", w.ID, w.Reason)
 	case w.By == "":
 		return fmt.Sprintf("wait %d is over already", w.ID)

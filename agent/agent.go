@@ -52,7 +52,7 @@ type Step interface {
 	InAnswer() corebot.InAnswer
 	// Ask stores that the call, and others behind it, wait for an approval, unless they do already, and gives how that
 	// stands.
-	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
+	Ask(ctx context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error)
 	// Wait stores that the call waits, unless it does already, and gives how that stands.
 	Wait(ctx context.Context, w corebot.Pending, event corebot.AuditEvent) (corebot.Pending, error)
 }
@@ -64,7 +64,8 @@ type Journal interface {
 		event corebot.AuditEvent) error
 	// Ask stores a step that waits for an approval, and all approvals of its request, in one commit; one that waits
 	// already is given as it stands.
-	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step, asks []corebot.Ask) (corebot.Asked, error)
+	Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
+		asks []corebot.NewApproval) (corebot.ApprovalRequest, error)
 	// Wait stores a step that waits, with what it waits for, in one commit; one that waits already is given as it
 	// stands.
 	Wait(ctx context.Context, d corebot.Delivery, s corebot.Step, w corebot.Pending,

@@ -119,7 +119,7 @@ func TestToolResultsReachTheModelInOrderUnderTheIdsOfTheirCalls(t *testing.T) {
 		r.Replies[0].Kind != corebot.KindReply {
 		t.Errorf("the replies are %+v", r.Replies)
 	}
-	if want := []corebot.Spent{{Model: "scripted", Usage: corebot.Usage{
+	if want := []corebot.ModelUsage{{Model: "scripted", Usage: corebot.Usage{
 		InputTokens:  10,
 		OutputTokens: 5,
 	}}}; !slices.Equal(r.Spent, want) {

@@ -19,7 +19,7 @@
 //   - Untrusted text is data. Only the operator's texts (identity, user profile, tools notes, skills, global memory)
 //     have role=system. Chat memory and tool results never have it.
 //   - A turn that has read untrusted text is tainted, and the tools are told so: see taint.go. A call that waits for an
-//     approval ends the claim with [*corebot.Awaits]. A resumed turn comes to the same call again.
+//     approval ends the claim with [*corebot.AwaitsApproval]. A resumed turn comes to the same call again.
 //   - Requests begin alike, so that providers can cache them. The system prompt has the same bytes while its files are
 //     the same. Tools are offered in one order. The part of the history that a prompt shows stays the same within a
 //     turn. From turn to turn it only grows at its end, until a summary replaces it.

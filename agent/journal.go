@@ -80,7 +80,7 @@ func (s *step) InAnswer() corebot.InAnswer {
 	}
 }
 
-func (s *step) Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+func (s *step) Ask(ctx context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
 	for i := range asks {
 		a := &asks[i].Approval
 		a.Position, a.Answer = s.position+a.Position, s.calls.first

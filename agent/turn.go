@@ -43,12 +43,12 @@ type turn struct {
 	asksFor   string           // the model that the session asks for; empty: the configured one
 	thinks    corebot.Thinking // as the session asks for it; empty: as configured
 	skills    corebot.SkillChoices
-	spent     []corebot.Spent   // by calls that no step counts
-	own       corebot.JobBudget // what the turn has used itself
-	given     corebot.JobBudget // what its jobs take out of its budget
-	position  int               // of the next step in the journal
-	calls     answerCalls       // of the answer whose calls run
-	addresses addresses.Turn    // to which the turn may go after it has read text from outside
+	spent     []corebot.ModelUsage // by calls that no step counts
+	own       corebot.JobBudget    // what the turn has used itself
+	given     corebot.JobBudget    // what its jobs take out of its budget
+	position  int                  // of the next step in the journal
+	calls     answerCalls          // of the answer whose calls run
+	addresses addresses.Turn       // to which the turn may go after it has read text from outside
 	repeats   repeats
 
 	streamed  strings.Builder  // what the model has said so far in the call that runs
@@ -273,7 +273,7 @@ func (t *turn) call(ctx context.Context, r llm.Request) (corebot.Answer, error) 
 func (t *turn) spend(a corebot.Answer) {
 	t.spent = append(t.spent, a.Failed...)
 	if a.Usage != (corebot.Usage{}) {
-		t.spent = append(t.spent, corebot.Spent{Model: cmp.Or(a.Model, t.modelName()), Usage: a.Usage})
+		t.spent = append(t.spent, corebot.ModelUsage{Model: cmp.Or(a.Model, t.modelName()), Usage: a.Usage})
 	}
 }
 
@@ -404,7 +404,7 @@ func (t *turn) runCall(ctx context.Context, call corebot.ToolCall, i int,
 
 // waits says whether an error only means that the call waits, for an approval or for something else.
 func waits(err error) bool {
-	approval, other := (*corebot.Awaits)(nil), (*corebot.Waiting)(nil)
+	approval, other := (*corebot.AwaitsApproval)(nil), (*corebot.Waiting)(nil)
 	return errors.As(err, &approval) || errors.As(err, &other)
 }
 

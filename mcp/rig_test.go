@@ -220,8 +220,8 @@ func (step) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (co
 	return w, nil
 }
 
-func (step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
-	return corebot.Asked{Approval: asks[0].Approval}, nil
+func (step) Ask(_ context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
+	return corebot.ApprovalRequest{Approval: asks[0].Approval}, nil
 }
 
 // trail keeps the events that are noted.

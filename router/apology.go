@@ -14,7 +14,7 @@ import (
 // deadLetter ends a message as a dead letter. One notice tells the chat why, and what to do. err is the error of the
 // last attempt; nil: the outcome says everything. The attempt's usage is counted like any other.
 func (r *Router) deadLetter(ctx context.Context, d corebot.Delivery, o corebot.Outcome, err error,
-	spent []corebot.Spent,
+	spent []corebot.ModelUsage,
 ) corebot.Result {
 	text := []string{"Sorry, I could not answer this message.", whyGivenUp(d, o)}
 	if err != nil && r.mayReadErrors(ctx, d.Message) {

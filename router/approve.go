@@ -32,7 +32,7 @@ type Approvals interface {
 
 // awaits ends the claim of a turn that waits for an approval. The message keeps its place. Its chat, and the admins'
 // chat if there is one, are shown the whole call once: each claim of the turn makes the same notices.
-func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.Asked) corebot.Result {
+func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.ApprovalRequest) corebot.Result {
 	a := asked.Approval
 	var replies []corebot.Message
 	for i, to := range d.Caller().Approvals(r.opts.AdminChat) {
@@ -55,7 +55,7 @@ func (r *Router) awaits(d corebot.Delivery, done corebot.Result, asked corebot.A
 const maxShown = 32 << 10
 
 // request is the text that asks people for an approval: all calls of the request, and why an admin is needed.
-func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
+func (r *Router) request(asked corebot.ApprovalRequest, to corebot.Key) string {
 	var b strings.Builder
 	a, n := asked.Approval, len(asked.All)
 	what := "this call before it runs"
@@ -109,7 +109,7 @@ func (r *Router) request(asked corebot.Asked, to corebot.Key) string {
 }
 
 // lasting says what an approval that lasts would let run from then on, before anybody gives it.
-func lasting(asked corebot.Asked) string {
+func lasting(asked corebot.ApprovalRequest) string {
 	a := asked.Approval
 	var bound, once []string
 	for i, call := range asked.All {

@@ -14,7 +14,7 @@ import (
 
 // Books returns the usage that was booked.
 type Books interface {
-	Use(ctx context.Context, f corebot.UseFilter) (corebot.Use, error)
+	Use(ctx context.Context, f corebot.UsageFilter) (corebot.UsageTotals, error)
 }
 
 // Spending is the router's view of usage and caps. The zero value has no caps, and then /usage has nothing to report.
@@ -45,7 +45,7 @@ func (r *Router) SetBudget(b corebot.Budget) { r.budget.Store(&b) }
 type limit struct {
 	scope corebot.BudgetScope
 	cap   corebot.Cap
-	use   corebot.UseFilter
+	use   corebot.UsageFilter
 }
 
 // limits returns the caps that concern a principal in a chat today, the narrowest first.
@@ -56,11 +56,11 @@ func (s Spending) limits(k corebot.Key, p corebot.Principal, role corebot.Role) 
 	}
 	today := s.Accounting.Day(time.Now())
 	all := []limit{
-		{corebot.BudgetChat, s.Budget.Chat, corebot.UseFilter{Chat: k}},
-		{corebot.BudgetPrincipal, s.Budget.Principal, corebot.UseFilter{Principal: p}},
-		{corebot.BudgetRole, ofRole, corebot.UseFilter{Role: role}},
-		{corebot.BudgetAgent, s.Agents[k.Agent], corebot.UseFilter{Agent: k.Agent}},
-		{corebot.BudgetTotal, s.Budget.Total, corebot.UseFilter{}},
+		{corebot.BudgetChat, s.Budget.Chat, corebot.UsageFilter{Chat: k}},
+		{corebot.BudgetPrincipal, s.Budget.Principal, corebot.UsageFilter{Principal: p}},
+		{corebot.BudgetRole, ofRole, corebot.UsageFilter{Role: role}},
+		{corebot.BudgetAgent, s.Agents[k.Agent], corebot.UsageFilter{Agent: k.Agent}},
+		{corebot.BudgetTotal, s.Budget.Total, corebot.UsageFilter{}},
 	}
 	var set []limit
 	for _, l := range all {
@@ -167,11 +167,11 @@ func noPlace(d corebot.Delivery) corebot.Result {
 // reads every row of the day.
 type sharedUse struct {
 	mu   sync.Mutex
-	read map[corebot.UseFilter]readUse
+	read map[corebot.UsageFilter]readUse
 }
 
 type readUse struct {
-	use corebot.Use
+	use corebot.UsageTotals
 	at  time.Time
 }
 
@@ -179,7 +179,7 @@ type readUse struct {
 // usage of running turns.
 const sharedFor = time.Second
 
-func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.Use, error) {
+func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.UsageTotals, error) {
 	if l.scope == corebot.BudgetChat || l.scope == corebot.BudgetPrincipal {
 		return b.Use(ctx, l.use)
 	}
@@ -198,7 +198,7 @@ func (s *sharedUse) use(ctx context.Context, b Books, l limit) (corebot.Use, err
 		}
 	}
 	if s.read == nil {
-		s.read = map[corebot.UseFilter]readUse{}
+		s.read = map[corebot.UsageFilter]readUse{}
 	}
 	s.read[l.use] = readUse{u, time.Now()}
 	return u, nil
@@ -226,24 +226,24 @@ func (r *Router) usage(ctx context.Context, m corebot.Message, c corebot.Command
 // part is one line of a report. Its cap is for one day.
 type part struct {
 	name   string
-	filter corebot.UseFilter
+	filter corebot.UsageFilter
 	cap    corebot.Cap
 }
 
 // report puts usage into words. A sender who is not an admin is told only about the chat and himself.
 func (s Spending) report(ctx context.Context, k corebot.Key, p corebot.Principal, role corebot.Role) (string, error) {
 	parts := []part{
-		{"this chat", corebot.UseFilter{Chat: k}, s.Budget.Chat},
-		{"you, in all chats", corebot.UseFilter{Principal: p}, s.Budget.Principal},
+		{"this chat", corebot.UsageFilter{Chat: k}, s.Budget.Chat},
+		{"you, in all chats", corebot.UsageFilter{Principal: p}, s.Budget.Principal},
 	}
 	if role == corebot.RoleAdmin {
 		parts = append(parts,
-			part{"all who are normal", corebot.UseFilter{Role: corebot.RoleNormal}, s.Budget.Normal},
-			part{"all admins", corebot.UseFilter{Role: corebot.RoleAdmin}, s.Budget.Admin},
-			part{"everything", corebot.UseFilter{}, s.Budget.Total})
+			part{"all who are normal", corebot.UsageFilter{Role: corebot.RoleNormal}, s.Budget.Normal},
+			part{"all admins", corebot.UsageFilter{Role: corebot.RoleAdmin}, s.Budget.Admin},
+			part{"everything", corebot.UsageFilter{}, s.Budget.Total})
 	}
 	if daily := s.Agents[k.Agent]; role == corebot.RoleAdmin && !daily.None() {
-		parts = append(parts, part{"this agent", corebot.UseFilter{Agent: k.Agent}, daily})
+		parts = append(parts, part{"this agent", corebot.UsageFilter{Agent: k.Agent}, daily})
 	}
 	now := time.Now()
 	today, first := s.Accounting.Day(now), s.Accounting.Day(now.AddDate(0, 0, 1-usageDays))

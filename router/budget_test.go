@@ -27,7 +27,7 @@ func (s *spender) Turn(_ context.Context, d corebot.Delivery) (corebot.Result, e
 	defer s.mu.Unlock()
 	s.answered = append(s.answered, d.Message.ID)
 	r := answer(d, "ok")
-	r.Spent = []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 60, OutputTokens: 40}}}
+	r.Spent = []corebot.ModelUsage{{Model: "m", Usage: corebot.Usage{InputTokens: 60, OutputTokens: 40}}}
 	return r, nil
 }
 
@@ -163,8 +163,8 @@ func TestARunThatHasBegunGoesOnOverTheCap(t *testing.T) {
 		tries := 0
 		k := capped(t, brain(func(_ context.Context, d corebot.Delivery) (corebot.Result, error) {
 			if tries++; tries == 1 {
-				return corebot.Result{Spent: []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 500}}}},
-					errors.New("it broke off")
+				spent := []corebot.ModelUsage{{Model: "m", Usage: corebot.Usage{InputTokens: 500}}}
+				return corebot.Result{Spent: spent}, errors.New("it broke off")
 			}
 			return answer(d, "ok"), nil
 		}), corebot.Budget{Chat: corebot.Cap{Tokens: 100}})

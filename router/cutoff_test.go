@@ -22,9 +22,9 @@ func endless() llmtest.Answer {
 }
 
 // booked is everything that was used, as the books have it.
-func booked(t *testing.T, k *apptest.Kit) corebot.Use {
+func booked(t *testing.T, k *apptest.Kit) corebot.UsageTotals {
 	t.Helper()
-	u, err := storage.NewBooks(k.DB).Use(t.Context(), corebot.UseFilter{From: "0000", To: "9999"})
+	u, err := storage.NewBooks(k.DB).Use(t.Context(), corebot.UsageFilter{From: "0000", To: "9999"})
 	if err != nil {
 		t.Fatal(err)
 	}

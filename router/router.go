@@ -309,7 +309,7 @@ func (r *Router) run(ctx context.Context, d corebot.Delivery) corebot.Result {
 	case errors.Is(err, corebot.ErrStopped):
 		return stopped(d, result, errors.Is(err, corebot.ErrInterrupted))
 	}
-	if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) {
+	if waits := (*corebot.AwaitsApproval)(nil); errors.As(err, &waits) {
 		return r.awaits(d, result, waits.Asked)
 	}
 	if waits := (*corebot.Waiting)(nil); errors.As(err, &waits) {

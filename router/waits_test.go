@@ -215,7 +215,7 @@ func TestAStopEndsTheWaitAndTheAnswer(t *testing.T) {
 			pass(time.Minute)
 			w.WantEnd("1", corebot.EndStopped)
 			ended, err := w.Waits.Wait(t.Context(), 1)
-			if err != nil || ended.State != corebot.WaitEnded || ended.Reason != "it was stopped" {
+			if err != nil || ended.State != corebot.WaitGivenUp || ended.Reason != "it was stopped" {
 				t.Errorf("the wait is %+v, %v", ended, err)
 			}
 			if n := len(w.model.Requests()); n != 1 && mode == corebot.ModeQueue {

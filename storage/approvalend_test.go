@@ -16,11 +16,11 @@ func TestAVoidApprovalIsOfNoCallAnyMore(t *testing.T) {
 	afterwards(t, func(t *testing.T, db *DB) {
 		publishTest(t, db, "a", "1")
 		d := claimTest(t, db)
-		ask := func(round int, positions ...int) (corebot.Asked, error) {
+		ask := func(round int, positions ...int) (corebot.ApprovalRequest, error) {
 			call := corebot.ToolCall{ID: "c", Tool: "fs.write", Args: []byte(`{}`)}
 			b, err := corebot.NewBound(call, "", nil)
 			must(t, err)
-			asks := make([]corebot.Ask, len(positions))
+			asks := make([]corebot.NewApproval, len(positions))
 			for i, at := range positions {
 				asks[i].Approval = corebot.Approval{
 					Position: at, Answer: 1, Round: round, Bound: b, Rule: "r",
@@ -58,7 +58,7 @@ func TestAnApprovalOfATurnThatEndsInTheSameClaimEndsWithIt(t *testing.T) {
 	b, err := corebot.NewBound(call, "", nil)
 	must(t, err)
 	step := corebot.Step{Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &call}
-	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{{
+	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.NewApproval{{
 		Approval: corebot.Approval{Bound: b, Rule: "r", ExpiresAt: time.Now().Add(time.Hour)},
 		Event:    corebot.AuditEvent{Event: "approval.request", Key: d.Message.Key},
 	}})

@@ -31,7 +31,7 @@ func askAgain(t testing.TB, db *DB, d corebot.Delivery) (corebot.Approval, error
 		Event: "approval.request", Tool: call.Tool, Key: d.Message.Key,
 		Principal: d.Message.Sender, Outcome: corebot.OutcomeSuccess,
 	}
-	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{{
+	asked, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.NewApproval{{
 		Approval: corebot.Approval{
 			Bound: b, Rule: "approval-tainted", Taint: "a page",
 			ExpiresAt: time.Now().Add(time.Minute),

@@ -44,8 +44,8 @@ var (
 // behind it, and the asks are a new request. A worker that lost its lease gets [corebot.ErrLeaseLost] and changes
 // nothing.
 func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
-	asks []corebot.Ask,
-) (stands corebot.Asked, err error) {
+	asks []corebot.NewApproval,
+) (stands corebot.ApprovalRequest, err error) {
 	row, err := encodeStep(s)
 	if err != nil {
 		return stands, err
@@ -64,7 +64,7 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
 		case !known:
 			err = askTx(t, d, row, asks)
 		case own.Detached() && own.AskedBy == d.Life:
-			stands = corebot.Asked{Approval: own}
+			stands = corebot.ApprovalRequest{Approval: own}
 			return nil
 		case own.State == corebot.ApprovalApproved && asks[0].Approval.Round > own.Round:
 			err = askAnewTx(t, d, row, own, asks)
@@ -88,7 +88,7 @@ func (l *Ledger) Ask(ctx context.Context, d corebot.Delivery, s corebot.Step,
 }
 
 // askTx stores a request.
-func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
+func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.NewApproval) error {
 	var others int64
 	if _, err := t.one(countOfAnswer, []any{&others}, d.Life, d.Run, asks[0].Approval.Answer); err != nil {
 		return err
@@ -110,7 +110,7 @@ func askTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
 }
 
 // askAnewTx replaces an approved request by a new one.
-func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, asks []corebot.Ask) error {
+func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, asks []corebot.NewApproval) error {
 	because := asks[0].Approval.Because
 	if err := voidTx(t, because+" since it was approved", unmadeFrom, d.Life, d.Run, own.Position); err != nil {
 		return err
@@ -122,7 +122,7 @@ func askAnewTx(t *tx, d corebot.Delivery, row stepRow, own corebot.Approval, ask
 	return requestTx(t, d, row, asks)
 }
 
-func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error {
+func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.NewApproval) error {
 	request, one := int64(0), int64(0)
 	told, err := t.one(toldOfLife, []any{&one}, d.Life) // once in a turn is enough
 	if err != nil {
@@ -170,7 +170,7 @@ func requestTx(t *tx, d corebot.Delivery, row stepRow, asks []corebot.Ask) error
 }
 
 // sessionTx is the session of a chat in which a call is made; 0: it is made in none.
-func sessionTx(t *tx, k corebot.Key, ask corebot.Ask) (session int64, err error) {
+func sessionTx(t *tx, k corebot.Key, ask corebot.NewApproval) (session int64, err error) {
 	if ask.Apart {
 		return 0, nil
 	}
@@ -183,7 +183,7 @@ func sessionTx(t *tx, k corebot.Key, ask corebot.Ask) (session int64, err error)
 }
 
 // askedTx returns the approval of a step with its whole request.
-func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.Asked, err error) {
+func askedTx(t *tx, d corebot.Delivery, answer, position int) (a corebot.ApprovalRequest, err error) {
 	if a.Approval, _, err = approvalTx(t, approvalOfStep, d.Life, d.Run, position, answer); err != nil {
 		return a, err
 	}

@@ -86,7 +86,7 @@ func TestUseIsAddedUpByDayChatAndModel(t *testing.T) {
 		}
 	}
 	if found, _, err := books.Sums(t.Context(), "day", "2026-11-23", "2026-11-23", 10); err != nil || len(found) != 1 ||
-		found[0].Use != (corebot.Use{Turns: 1, InputTokens: 2, Cost: 2}) {
+		found[0].UsageTotals != (corebot.UsageTotals{Turns: 1, InputTokens: 2, Cost: 2}) {
 		t.Errorf("of one day it is %+v: %v", found, err)
 	}
 	for _, limit := range []int{1, 2, 10} {

@@ -168,7 +168,7 @@ func TestAnApprovalExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
 			Bound:     corebot.Bound{Tool: "x", Args: []byte(`{}`)},
 			ExpiresAt: s.wall().Add(15 * time.Minute),
 		}
-		stands, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.Ask{{Approval: asked}})
+		stands, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.NewApproval{{Approval: asked}})
 		must(t, err)
 		must(t, NewQueue(s.DB).Settle(t.Context(), d, corebot.Outcome{
 			Verb: corebot.Wait, At: stands.ExpiresAt,
@@ -176,8 +176,8 @@ func TestAnApprovalExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
 		}))
 		s.step(-time.Hour)
 		again := s.wantWithin("1", 15*time.Minute+time.Second)
-		if stands, err = NewLedger(s.DB).Ask(t.Context(), again, step, []corebot.Ask{{Approval: asked}}); err != nil ||
-			stands.State != corebot.ApprovalExpired {
+		stands, err = NewLedger(s.DB).Ask(t.Context(), again, step, []corebot.NewApproval{{Approval: asked}})
+		if err != nil || stands.State != corebot.ApprovalExpired {
 			t.Errorf("it is %q: %v", stands.State, err)
 		}
 	})
@@ -193,12 +193,12 @@ func TestADetachedRequestExpiresInTimeWhenTheClockIsSetBack(t *testing.T) {
 			Kind: corebot.StepTool, State: corebot.StepAwaiting,
 			Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)},
 		}
-		ask := corebot.Ask{Approval: corebot.Approval{
+		ask := corebot.NewApproval{Approval: corebot.Approval{
 			Bound:     corebot.Bound{Tool: "x", Args: []byte(`{}`)},
 			ExpiresAt: s.wall().Add(15 * time.Minute),
 		}, AnswerAfter: time.Millisecond}
 		for range 2 {
-			_, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.Ask{ask})
+			_, err := NewLedger(s.DB).Ask(t.Context(), d, step, []corebot.NewApproval{ask})
 			must(t, err)
 			time.Sleep(time.Second)
 		}

@@ -116,9 +116,9 @@ func TestPagesOfEveryListFollowItsOrder(t *testing.T) {
 				return g.Principal.ID + g.Chat.Chat
 			}), "[a a1 a2 b1 b2 c1 c2]"},
 		"usage": {
-			walked(t, func(after string) ([]corebot.UseRow, string, error) {
+			walked(t, func(after string) ([]corebot.UsageRow, string, error) {
 				return NewBooks(db).Page(ctx, "2026-01-02", "2026-01-03", after, 2)
-			}, func(u corebot.UseRow) string { return u.Day[8:] + u.Chat + u.Model }),
+			}, func(u corebot.UsageRow) string { return u.Day[8:] + u.Chat + u.Model }),
 			"[03k1m1 03k1m2 03k2m1 03k2m2 02k1m1 02k1m2 02k2m1 02k2m2]",
 		},
 		"audit": {walked(t, func(after string) ([]corebot.AuditEvent, string, error) {

@@ -235,9 +235,9 @@ func TestAResumedRunCountsTheTokensOfItsJournalOnce(t *testing.T) {
 		}
 		// The usage in the journal was counted when it was recorded. A fresh start makes these calls again. Each makes
 		// one more call.
-		more := []corebot.Spent{{Usage: corebot.Usage{InputTokens: 50, OutputTokens: 5}}}
+		more := []corebot.ModelUsage{{Usage: corebot.Usage{InputTokens: 50, OutputTokens: 5}}}
 		if fresh {
-			more = append(more, corebot.Spent{Usage: spent})
+			more = append(more, corebot.ModelUsage{Usage: spent})
 		}
 		must(t, NewLedger(db).Commit(t.Context(), d, corebot.Result{Outcome: corebot.Outcome{
 			Verb: corebot.Done,

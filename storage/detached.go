@@ -323,7 +323,7 @@ func stillOpenTx(t *tx, d corebot.Delivery, request int64) error {
 	if err != nil || len(calls) == 0 || calls[0].State != corebot.ApprovalAwaited || !calls[0].ExpiresAt.After(t.now) {
 		return err
 	}
-	asked := corebot.Asked{Approval: calls[0], All: calls}
+	asked := corebot.ApprovalRequest{Approval: calls[0], All: calls}
 	text := fmt.Sprintf("Approval %d is still open: %s, until %s. The next message of %s in this chat gives it up.",
 		request, asked.Usage(), asked.ExpiresAt.UTC().Format("15:04:05 MST"), asked.Principal)
 	told := corebot.TextNotice(d.Message.Key, corebot.OwnID("approval", request, "open"), asked.MessageID, text,

@@ -148,7 +148,7 @@ func (l *Ledger) beginJobTx(t *tx, d corebot.Delivery, s corebot.Step, row stepR
 	if *stands, err = oneWait(t, waitByID, id); err != nil || !j.Background {
 		return err
 	}
-	stands.State, stands.EndedAt = corebot.WaitOver, t.now // its call goes on at once
+	stands.State, stands.EndedAt = corebot.WaitMet, t.now // its call goes on at once
 	stands.Word.Text = fmt.Sprintf("job %d works in the background. Its result comes into this chat as a message: do "+
 		"not wait for it. /jobs lists jobs, and /stop %d stops this one.", id, id)
 	return storeEndTx(t, *stands)
@@ -260,9 +260,9 @@ func endJobTx(t *tx, life, number int64, e jobEnd) error {
 	if err != nil || w.State != corebot.WaitAwaited { // its call was given up meanwhile
 		return err
 	}
-	w.State, w.Word = corebot.WaitOver, e.says
+	w.State, w.Word = corebot.WaitMet, e.says
 	if e.state != corebot.JobDone {
-		w.State, w.Reason = corebot.WaitEnded, e.why
+		w.State, w.Reason = corebot.WaitGivenUp, e.why
 	}
 	if err := storeEndTx(t, w); err != nil {
 		return err

@@ -144,7 +144,7 @@ func (v *Vectors) payTx(t *tx, all []meaning, used corebot.Usage) error {
 		}
 		left.InputTokens, left.EstimatedTokens = left.InputTokens-part.InputTokens,
 			left.EstimatedTokens-part.EstimatedTokens
-		u := books.Book(corebot.Spent{Model: v.opts.Model, Usage: part})
+		u := books.Book(corebot.ModelUsage{Model: v.opts.Model, Usage: part})
 		if _, err := t.exec(bookDay, books.Day(t.now), k.Agent, k.String(), "", "", "", modelName(v.opts.Model), 0,
 			u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens, int64(u.Cost), u.UnpricedTokens,
 			u.EstimatedTokens); err != nil {

@@ -137,7 +137,7 @@ func TestAnAnswerThatCameWithoutItsCallIsNotLate(t *testing.T) {
 		o := objectivesOf(t, db)
 		publishTest(t, db, "a", "1")
 		d := claimTest(t, db)
-		ask := corebot.Ask{Approval: corebot.Approval{
+		ask := corebot.NewApproval{Approval: corebot.Approval{
 			Bound:     corebot.Bound{Tool: "x", Args: []byte(`{}`)},
 			ExpiresAt: time.Now().Add(time.Hour),
 		}, AnswerAfter: time.Millisecond}
@@ -146,7 +146,7 @@ func TestAnAnswerThatCameWithoutItsCallIsNotLate(t *testing.T) {
 			Call: &corebot.ToolCall{ID: "c", Tool: "x", Args: []byte(`{}`)},
 		}
 		for range 2 {
-			_, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.Ask{ask})
+			_, err := NewLedger(db).Ask(t.Context(), d, step, []corebot.NewApproval{ask})
 			must(t, err)
 			time.Sleep(answerIn)
 		}

@@ -280,7 +280,7 @@ func TestDaysOfUsageGoWhenTheyHaveBeenOverForLongEnough(t *testing.T) {
 			publishTest(t, db, "a", fmt.Sprint(n))
 			must(t, NewLedger(db).Commit(t.Context(), claimTest(t, db), corebot.Result{
 				Outcome: ended(),
-				Spent:   []corebot.Spent{spentBy("m", 1, 1)},
+				Spent:   []corebot.ModelUsage{spentBy("m", 1, 1)},
 			}))
 		}
 		r := keeping(t, db, RetentionOptions{Usage: day})

@@ -53,7 +53,7 @@ func settleTx(t *tx, d *corebot.Delivery, o corebot.Outcome) error {
 
 // used is the usage of a claim and the model that gave the last answer; empty: none did.
 type used struct {
-	corebot.Use
+	corebot.UsageTotals
 	model string
 }
 
@@ -108,7 +108,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		if err := retryTx(t, d, o); err != nil {
 			return err
 		}
-		return bookLifeTx(t, d.Life, u.Use)
+		return bookLifeTx(t, d.Life, u.UsageTotals)
 	case corebot.Wait:
 		var err error
 		if o.At, err = waitsUntilTx(t, d.Life, o); err != nil {
@@ -124,7 +124,7 @@ func endClaimTx(t *tx, d *corebot.Delivery, o corebot.Outcome, u used) error {
 		}
 		t.flows.release(d.Lane)
 		t.wake(corebot.PoolOf(d.Message.Direction, d.Message.Key), t.now.UnixMilli())
-		return bookLifeTx(t, d.Life, u.Use)
+		return bookLifeTx(t, d.Life, u.UsageTotals)
 	case corebot.Defer:
 		return deferTx(t, d, o)
 	}

@@ -93,7 +93,7 @@ func knownSeries(agent string) []series {
 		string(corebot.ApprovalExpired), string(corebot.ApprovalVoid))
 	add(toolsTotal, string(corebot.OutcomeSuccess), string(corebot.OutcomeDenied), string(corebot.OutcomeError),
 		string(corebot.OutcomeInvalidArgs), string(corebot.OutcomeUnknown))
-	add(waitsTotal, string(corebot.WaitOver), string(corebot.WaitExpired), string(corebot.WaitEnded))
+	add(waitsTotal, string(corebot.WaitMet), string(corebot.WaitExpired), string(corebot.WaitGivenUp))
 	add(jobsTotal, "begun", string(corebot.JobDone), string(corebot.JobFailed), string(corebot.JobStopped))
 	for direction, reasons := range deadReasons {
 		for _, reason := range reasons {
@@ -229,7 +229,7 @@ func (y *tally) took(counted map[series]int64) {
 }
 
 // countUseTx counts the booked usage.
-func countUseTx(t *tx, agent string, u corebot.Use) {
+func countUseTx(t *tx, agent string, u corebot.UsageTotals) {
 	t.count(tokensTotal, agent, "input", "", u.InputTokens)
 	t.count(tokensTotal, agent, "output", "", u.OutputTokens)
 	t.count(tokensTotal, agent, "cache_read", "", u.CacheReadTokens)

@@ -58,7 +58,7 @@ func countedTurns(t *testing.T, db *DB) map[string]float64 {
 	must(t, ledger.Record(t.Context(), d, call, result))
 	must(t, queue.Settle(t.Context(), d, corebot.Outcome{Verb: corebot.RetryAt, At: time.Now()}))
 	d = claimTest(t, db)
-	spent := []corebot.Spent{{Model: "m", Usage: corebot.Usage{
+	spent := []corebot.ModelUsage{{Model: "m", Usage: corebot.Usage{
 		InputTokens: 100, OutputTokens: 10, CacheReadTokens: 30,
 		CacheWriteTokens: 20,
 	}}}

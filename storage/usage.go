@@ -32,7 +32,9 @@ var (
 
 // bookTx adds the usage of model calls to their day, and returns the sum for the life of the message. turns is 1 if the
 // calls end a turn.
-func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.Spent, turns int64) (sum corebot.Use, err error) {
+func (l *Ledger) bookTx(t *tx, d *corebot.Delivery, spent []corebot.ModelUsage, turns int64) (
+	sum corebot.UsageTotals, err error,
+) {
 	books := l.db.accounting.Load()
 	for _, s := range spent {
 		u := books.Book(s)
@@ -75,7 +77,7 @@ func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) error {
 	if known, err := t.one(hasStep, []any{&one}, d.Life, d.Run, s.Position); err != nil || known {
 		return err
 	}
-	spent := append(slices.Clone(s.Answer.Failed), corebot.Spent{Model: s.Answer.Model, Usage: s.Answer.Usage})
+	spent := append(slices.Clone(s.Answer.Failed), corebot.ModelUsage{Model: s.Answer.Model, Usage: s.Answer.Usage})
 	use, err := l.bookTx(t, d, spent, 0)
 	if err != nil {
 		return err
@@ -83,8 +85,8 @@ func (l *Ledger) bookStepTx(t *tx, d *corebot.Delivery, s corebot.Step) error {
 	return bookLifeTx(t, d.Life, use)
 }
 
-func bookLifeTx(t *tx, life int64, u corebot.Use) error {
-	if u == (corebot.Use{}) {
+func bookLifeTx(t *tx, life int64, u corebot.UsageTotals) error {
+	if u == (corebot.UsageTotals{}) {
 		return nil
 	}
 	_, err := t.exec(bookLife, u.InputTokens, u.OutputTokens, int64(u.Cost), u.UnpricedTokens, u.EstimatedTokens, life)
@@ -117,7 +119,7 @@ var (
 )
 
 // Use adds up the usage that a filter selects. A filter names at most one of agent, chat, principal and role.
-func (b *Books) Use(ctx context.Context, f corebot.UseFilter) (u corebot.Use, err error) {
+func (b *Books) Use(ctx context.Context, f corebot.UsageFilter) (u corebot.UsageTotals, err error) {
 	q, args := useOfAll, []any{f.From, f.To}
 	switch {
 	case f.Chat != (corebot.Key{}):
@@ -133,7 +135,7 @@ func (b *Books) Use(ctx context.Context, f corebot.UseFilter) (u corebot.Use, er
 	return u, err
 }
 
-func useColumns(u *corebot.Use) []any {
+func useColumns(u *corebot.UsageTotals) []any {
 	return []any{
 		&u.Turns, &u.InputTokens, &u.OutputTokens, &u.CacheReadTokens, &u.CacheWriteTokens, (*int64)(&u.Cost),
 		&u.UnpricedTokens, &u.EstimatedTokens,
@@ -150,7 +152,7 @@ var listDays = &query{`SELECT turns, input, output, cache_read, cache_write, cos
 // rows, and the cursor behind them.
 func (b *Books) Page(ctx context.Context, from, to, after string,
 	limit int,
-) (out []corebot.UseRow, next string, err error) {
+) (out []corebot.UsageRow, next string, err error) {
 	var day, chat, model string
 	var who corebot.Principal
 	if err := behind(after, "usage", &day, &chat, &who.Channel, &who.Account, &who.ID, &model); err != nil {
@@ -160,13 +162,14 @@ func (b *Books) Page(ctx context.Context, from, to, after string,
 		to = min(to, day)
 	}
 	err = b.db.reader.each(ctx, listDays, func(s scanner) error {
-		var row corebot.UseRow
+		var row corebot.UsageRow
 		p := &row.Principal
-		err := s.Scan(append(useColumns(&row.Use), &row.Day, &row.Chat, &p.Channel, &p.Account, &p.ID, &row.Model)...)
+		columns := append(useColumns(&row.UsageTotals), &row.Day, &row.Chat, &p.Channel, &p.Account, &p.ID, &row.Model)
+		err := s.Scan(columns...)
 		out = append(out, row)
 		return err
 	}, from, to, day, day, chat, who.Channel, who.Account, who.ID, model, limit)
-	return out, nextPage(out, limit, func(u corebot.UseRow) string {
+	return out, nextPage(out, limit, func(u corebot.UsageRow) string {
 		return cursor("usage", u.Day, u.Chat, u.Principal.Channel, u.Principal.Account, u.Principal.ID, u.Model)
 	}), err
 }
@@ -194,7 +197,7 @@ func (b *Books) Sums(ctx context.Context, by, from, to string,
 	}
 	err = b.db.reader.each(ctx, q, func(s scanner) error {
 		var row corebot.UsageSum
-		err := s.Scan(append([]any{&row.Name}, useColumns(&row.Use)...)...)
+		err := s.Scan(append([]any{&row.Name}, useColumns(&row.UsageTotals)...)...)
 		out = append(out, row)
 		return err
 	}, from, to, limit+1)
@@ -216,12 +219,12 @@ func (b *Books) SumsByAll(ctx context.Context, from, to string,
 	limit int,
 ) (by map[string][]corebot.UsageSum, more bool, err error) {
 	kinds := [...]string{"day", "chat", "model"}
-	var sums [len(kinds)]map[string]*corebot.Use
+	var sums [len(kinds)]map[string]*corebot.UsageTotals
 	for i := range sums {
-		sums[i] = map[string]*corebot.Use{}
+		sums[i] = map[string]*corebot.UsageTotals{}
 	}
 	err = b.db.reader.each(ctx, useRows, func(s scanner) error {
-		var u corebot.Use
+		var u corebot.UsageTotals
 		var names [len(kinds)]string
 		if err := s.Scan(append(useColumns(&u), &names[0], &names[1], &names[2])...); err != nil {
 			return err
@@ -233,7 +236,7 @@ func (b *Books) SumsByAll(ctx context.Context, from, to string,
 				sum = sums[i][name]
 			}
 			if sum == nil {
-				sum = new(corebot.Use)
+				sum = new(corebot.UsageTotals)
 				sums[i][name] = sum
 			}
 			*sum = sum.Add(u)
@@ -244,7 +247,7 @@ func (b *Books) SumsByAll(ctx context.Context, from, to string,
 	for i, kind := range kinds {
 		rows := make([]corebot.UsageSum, 0, len(sums[i]))
 		for name, u := range sums[i] {
-			rows = append(rows, corebot.UsageSum{Name: name, Use: *u})
+			rows = append(rows, corebot.UsageSum{Name: name, UsageTotals: *u})
 		}
 		slices.SortFunc(rows, largestFirst)
 		if kind == "day" {
@@ -276,7 +279,7 @@ var useOfSession = &query{`SELECT COUNT(*), COALESCE(SUM(m.input_tokens), 0), CO
 
 // OfSession adds up what the messages of a chat's session have used. Retention forgets messages: their use is in the
 // days, and no longer here.
-func (b *Books) OfSession(ctx context.Context, k corebot.Key) (u corebot.Use, err error) {
+func (b *Books) OfSession(ctx context.Context, k corebot.Key) (u corebot.UsageTotals, err error) {
 	_, err = b.db.reader.one(ctx, useOfSession, useColumns(&u), k.Agent, k.Channel, k.Account, k.Chat, k.Thread,
 		sessionMessages, int64(corebot.Inbound), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	return u, err
@@ -290,7 +293,7 @@ func (l *Ledger) settleTurnTx(t *tx, d *corebot.Delivery, r corebot.Result) erro
 	}
 	spent := r.Spent
 	if turns == 1 && len(spent) == 0 && r.Model != "" { // such as the offline model, which uses nothing
-		spent = []corebot.Spent{{Model: r.Model}}
+		spent = []corebot.ModelUsage{{Model: r.Model}}
 	}
 	if len(spent) > 0 { // a stale claim books nothing; without anything to book the settle finds out by itself
 		if err := holdsTx(t, d.Lease); err != nil {

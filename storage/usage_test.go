@@ -27,8 +27,8 @@ func publishInto(t *testing.T, db *DB, m corebot.Message) {
 	}
 }
 
-func spentBy(model string, in, out int64) corebot.Spent {
-	return corebot.Spent{Model: model, Usage: corebot.Usage{InputTokens: in, OutputTokens: out}}
+func spentBy(model string, in, out int64) corebot.ModelUsage {
+	return corebot.ModelUsage{Model: model, Usage: corebot.Usage{InputTokens: in, OutputTokens: out}}
 }
 
 func ended() corebot.Outcome { return corebot.Outcome{Verb: corebot.Done, End: corebot.EndAnswered} }
@@ -38,7 +38,7 @@ func TestATurnCountsAlsoIfItsModelUsedNothing(t *testing.T) {
 	db := openBooks(t, corebot.Limits{})
 	for id, r := range map[string]corebot.Result{
 		"offline": {Outcome: ended(), Model: "offline"},
-		"told":    {Outcome: ended(), Model: "m", Spent: []corebot.Spent{spentBy("m", 5, 7), spentBy("m", 1, 1)}},
+		"told":    {Outcome: ended(), Model: "m", Spent: []corebot.ModelUsage{spentBy("m", 5, 7), spentBy("m", 1, 1)}},
 		"command": {Outcome: ended()},
 		"failed": {
 			Outcome: corebot.Outcome{Verb: corebot.Dead, End: corebot.EndDead, Reason: "permanent"},
@@ -48,7 +48,7 @@ func TestATurnCountsAlsoIfItsModelUsedNothing(t *testing.T) {
 		publishInto(t, db, testMessage(id, id))
 		must(t, NewLedger(db).Commit(t.Context(), take(t, db, corebot.InboundPool), r))
 	}
-	use, err := NewBooks(db).Use(t.Context(), corebot.UseFilter{From: "2000-01-01", To: "2999-01-01"})
+	use, err := NewBooks(db).Use(t.Context(), corebot.UsageFilter{From: "2000-01-01", To: "2999-01-01"})
 	if err != nil || use.Turns != 2 || use.InputTokens != 6 {
 		t.Errorf("the day has %+v, %v", use, err)
 	}
@@ -184,7 +184,7 @@ func TestTheUseOfASessionIsThatOfItsMessagesOnceEach(t *testing.T) {
 		}}
 		must(t, l.Record(t.Context(), d, step))
 		must(t, l.Commit(t.Context(), d, corebot.Result{
-			Outcome: ended(), Spent: []corebot.Spent{spentBy("m", 2_000, 200)}, BeginsSession: begins,
+			Outcome: ended(), Spent: []corebot.ModelUsage{spentBy("m", 2_000, 200)}, BeginsSession: begins,
 			History: []corebot.HistoryEntry{
 				{Speaker: corebot.SpeakerUser, MessageID: id, Parts: corebot.TextPart("hello"), At: time.Now()},
 				{Speaker: corebot.SpeakerAssistant, MessageID: id, Parts: corebot.TextPart("yes"), At: time.Now()},

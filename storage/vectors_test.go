@@ -356,8 +356,8 @@ func TestVectorsAreBookedOnTheirChats(t *testing.T) {
 	}
 	v := NewVectors(db, VectorOptions{Embedder: &embedderTest{}, Model: "m", Pause: pause})
 	must(t, v.CatchUp(t.Context()))
-	use := func(k corebot.Key) corebot.Use {
-		u, err := NewBooks(db).Use(t.Context(), corebot.UseFilter{From: "2000", To: "3000", Chat: k})
+	use := func(k corebot.Key) corebot.UsageTotals {
+		u, err := NewBooks(db).Use(t.Context(), corebot.UsageFilter{From: "2000", To: "3000", Chat: k})
 		must(t, err)
 		return u
 	}

@@ -224,7 +224,7 @@ func overTx(t *tx, w corebot.Pending) (corebot.Pending, error) {
 	if !w.Waits() || w.Until.After(t.now) {
 		return w, nil
 	}
-	w.State, w.EndedAt = corebot.WaitOver, t.now
+	w.State, w.EndedAt = corebot.WaitMet, t.now
 	if w.Kind != corebot.WaitTime && w.Kind != corebot.WaitSpan {
 		w.State = corebot.WaitExpired
 		by := corebot.AuditEvent{Key: w.Key, Entry: corebot.EntryItself}
@@ -313,7 +313,7 @@ func giveUpAllTx(t *tx, waits []corebot.Pending, reason string, by corebot.Audit
 		by.Entry = corebot.EntryItself
 	}
 	for _, w := range waits {
-		w.State, w.Reason, w.By = corebot.WaitEnded, reason, maker(by)
+		w.State, w.Reason, w.By = corebot.WaitGivenUp, reason, maker(by)
 		if by.Entry == corebot.EntryItself {
 			w.By = itself
 		}
@@ -382,7 +382,7 @@ func (w *Waits) GiveByKey(ctx context.Context, id int64, key string, word corebo
 		if err != nil {
 			return err
 		}
-		if found.State == corebot.WaitOver && found.By == corebot.ByKey && found.Word == word {
+		if found.State == corebot.WaitMet && found.By == corebot.ByKey && found.Word == word {
 			duplicate = true
 			return nil
 		}
@@ -405,14 +405,14 @@ func (w *Waits) giveTx(t *tx, id int64, word corebot.Word) error {
 	case found.Kind == corebot.WaitJob:
 		return corebot.WithHint(corebot.ErrNoWord, fmt.Sprintf("/stop %d, or `corebot jobs stop %d`, stops it", id, id))
 	case found.Waits() && !found.Until.After(t.now): // no claim of the lane has stored that yet
-		if found.State = corebot.WaitOver; found.Kind == corebot.WaitWord {
+		if found.State = corebot.WaitMet; found.Kind == corebot.WaitWord {
 			found.State = corebot.WaitExpired
 		}
 		return &corebot.NoLongerWaits{Was: found}
 	case !found.Waits():
 		return &corebot.NoLongerWaits{Was: found}
 	}
-	found.State, found.Word, found.By = corebot.WaitOver, word, maker(w.by)
+	found.State, found.Word, found.By = corebot.WaitMet, word, maker(w.by)
 	if w.by.Entry == corebot.EntryWord {
 		found.By = corebot.ByKey
 	}

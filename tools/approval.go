@@ -144,7 +144,7 @@ func (j *job) deny(ctx context.Context, rule, reason string) (corebot.ToolResult
 const maxRounds = 3
 
 // approve holds a call until an admin has approved it. done says that it has ended, as denied; the error is
-// [*corebot.Awaits] while it waits. One that is no longer what was approved is asked about anew.
+// [*corebot.AwaitsApproval] while it waits. One that is no longer what was approved is asked about anew.
 func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 	lapsed string,
 ) (r corebot.ToolResult, done bool, err error) {
@@ -196,7 +196,7 @@ func (j *job) approve(ctx context.Context, rule string, tool Tool, args bound,
 		j.call.ApprovedFrom = j.changedFile(change.From, now).Content
 		return r, false, nil
 	case corebot.ApprovalAwaited:
-		return r, false, &corebot.Awaits{Asked: a}
+		return r, false, &corebot.AwaitsApproval{Asked: a}
 	case corebot.ApprovalExpired:
 		j.tellsDeclaration(a.Approval)
 		j.deniesRest = policy.RuleNotInTime
@@ -226,7 +226,7 @@ func (j *job) askAnew(ctx context.Context, was corebot.Approval, drift string, t
 	if err != nil {
 		return r, false, err
 	}
-	return r, false, &corebot.Awaits{Asked: a}
+	return r, false, &corebot.AwaitsApproval{Asked: a}
 }
 
 // someone says whether anybody is known who may approve the call.
@@ -243,16 +243,18 @@ func (j *job) someone(ctx context.Context) (bool, error) {
 
 // ask stores that the call waits, with the calls behind it that will, unless it does already, and gives how its
 // approval stands.
-func (j *job) ask(ctx context.Context, own corebot.Ask, f *forecast, foresee bool) (corebot.Asked, error) {
-	asks := []corebot.Ask{own}
+func (j *job) ask(ctx context.Context, own corebot.NewApproval, f *forecast,
+	foresee bool,
+) (corebot.ApprovalRequest, error) {
+	asks := []corebot.NewApproval{own}
 	if foresee {
 		behind, err := j.foresee(ctx, f)
 		if err != nil {
-			return corebot.Asked{}, err
+			return corebot.ApprovalRequest{}, err
 		}
 		asks = append(asks, behind...)
 	}
-	beyond := slices.ContainsFunc(asks, func(a corebot.Ask) bool { return a.Approval.Beyond })
+	beyond := slices.ContainsFunc(asks, func(a corebot.NewApproval) bool { return a.Approval.Beyond })
 	for i := range asks { // they are approved together
 		asks[i].Approval.Beyond = beyond
 	}
@@ -260,7 +262,9 @@ func (j *job) ask(ctx context.Context, own corebot.Ask, f *forecast, foresee boo
 }
 
 // wanted is what is asked for a call.
-func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot.Bound, f *forecast) corebot.Ask {
+func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot.Bound,
+	f *forecast,
+) corebot.NewApproval {
 	e := j.event
 	e.Event, e.Rule = "approval.request", rule // without an outcome: nothing has run
 	a := corebot.Approval{
@@ -274,7 +278,7 @@ func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot
 	w := j.weigh(tool, args)
 	a.Binding, a.Unbound = j.box.policy.Bind(w, j.subject(tool, args))
 	a.Declarable = j.declarable(rule, tool, args, w)
-	return corebot.Ask{
+	return corebot.NewApproval{
 		Event: e, Approval: a, Opens: j.call.Opens, Apart: j.call.Apart,
 		AnswerAfter: j.answerAfter(),
 	}
@@ -284,7 +288,7 @@ func (j *job) wanted(position int, rule string, tool Tool, args bound, b corebot
 // that cannot run, or that nobody could approve, is left out: its own turn says why.
 //
 // A file that an earlier call changes is shown, and bound, as that call would leave it.
-func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.Ask, err error) {
+func (j *job) foresee(ctx context.Context, f *forecast) (asks []corebot.NewApproval, err error) {
 	for i, call := range j.step.InAnswer().Behind {
 		later := j.box.newJob(j.call.Caller, j.event.Role, call, j.step)
 		tool, ok := j.box.registry.find(call.Tool)

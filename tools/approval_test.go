@@ -81,7 +81,7 @@ func (o *office) askedFor(args string) corebot.Approval {
 	o.Helper()
 	s := newStep()
 	_, err := o.call(s, args)
-	waits := (*corebot.Awaits)(nil)
+	waits := (*corebot.AwaitsApproval)(nil)
 	if !errors.As(err, &waits) || len(s.asked) != 1 || len(s.results) != 0 || o.runs != 0 {
 		o.Fatalf("it did not wait: %v; asked %d times, ran %d times", err, len(s.asked), o.runs)
 	}
@@ -137,7 +137,7 @@ func TestACallThatWasApprovedRunsIfNothingItNamesHasChanged(t *testing.T) {
 // wantAskedAnew checks that a call waits a second time, and why.
 func (o *office) wantAskedAnew(s *step, err error, drift string) {
 	o.Helper()
-	waits := (*corebot.Awaits)(nil)
+	waits := (*corebot.AwaitsApproval)(nil)
 	if !errors.As(err, &waits) || len(s.asked) != 2 || o.runs != 0 || len(s.results) != 0 {
 		o.Fatalf("asked %d times: %v; it ran %d times", len(s.asked), err, o.runs)
 	}
@@ -224,7 +224,7 @@ func TestACallThatWaitedGoesOnWaitingWhateverTheTurnHasRead(t *testing.T) {
 	s.state, s.approval = corebot.StepAwaiting, &a
 	// as if what it had read were gone
 	_, err := o.box.Call(t.Context(), corebot.Caller{}, call("shell.exec", programCall), s)
-	if waits := (*corebot.Awaits)(nil); !errors.As(err, &waits) || o.runs != 0 {
+	if waits := (*corebot.AwaitsApproval)(nil); !errors.As(err, &waits) || o.runs != 0 {
 		t.Errorf("it ran %d times: %v", o.runs, err)
 	}
 }

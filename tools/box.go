@@ -49,7 +49,7 @@ type Step interface {
 	// Ask stores, in one commit with their audit rows, that calls wait for an admin, unless they do already, and gives
 	// how that stands. The first is the call itself, the others are of those behind it: Position counts from the call.
 	// An answer has one request; any other is [corebot.ErrNotAsked].
-	Ask(ctx context.Context, asks []corebot.Ask) (corebot.Asked, error)
+	Ask(ctx context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error)
 	// Wait stores, in one commit with its audit row, that the call waits, and gives the wait as it stands. A wait
 	// without a kind stores nothing: it asks for the wait that the call has; the zero wait is none. A wait that a rule
 	// of the data forbids is a [*corebot.Refused].
@@ -145,7 +145,7 @@ func (b *Box) Offer(ctx context.Context, who corebot.Caller) ([]llm.Tool, error)
 // Call runs one tool call from its look-up to its result in the journal; see the package's guarantees.
 //
 // An error means that there is no result and the turn cannot go on. The error is the cause of ctx, one of Roles or of
-// the step, a [*corebot.Awaits] or a [*corebot.Waiting].
+// the step, a [*corebot.AwaitsApproval] or a [*corebot.Waiting].
 func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCall,
 	step Step,
 ) (corebot.ToolResult, error) {
@@ -164,7 +164,7 @@ func (b *Box) Call(ctx context.Context, who corebot.Caller, call corebot.ToolCal
 	result, err := b.call(ctx, who, call, step)
 	span.Text("corebot.outcome", string(result.Outcome))
 	switch waiting := (*corebot.Waiting)(nil); {
-	case errors.As(err, new(*corebot.Awaits)), errors.As(err, &waiting):
+	case errors.As(err, new(*corebot.AwaitsApproval)), errors.As(err, &waiting):
 		span.Text("corebot.outcome", live.Waiting)
 	case err != nil:
 		span.Fail(corebot.Cancelled.String())

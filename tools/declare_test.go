@@ -65,7 +65,7 @@ func TestARequestNamesTheWayOutOnlyWhereADeclarationLetsTheCallRun(t *testing.T)
 			by.Taint, s.state = "", corebot.StepAwaiting
 		}
 		_, err = box.Call(t.Context(), by, call("mcp__mail__list", `{}`), s)
-		waits := (*corebot.Awaits)(nil)
+		waits := (*corebot.AwaitsApproval)(nil)
 		if !errors.As(err, &waits) || waits.Asked.Approval.Declarable != c.want {
 			t.Errorf("%s: %v, %+v, want %v", name, err, waits, c.want)
 		}

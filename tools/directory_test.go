@@ -51,7 +51,7 @@ func (o *office) approvedThen(args string, change func()) (corebot.ToolResult, *
 	s := newStep()
 	s.state, s.approval = corebot.StepAwaiting, &a
 	r, err := o.call(s, args)
-	if waits := (*corebot.Awaits)(nil); !errors.As(err, &waits) {
+	if waits := (*corebot.AwaitsApproval)(nil); !errors.As(err, &waits) {
 		o.must(err)
 	}
 	return r, s

@@ -49,7 +49,7 @@ func TestNobodyIsAskedAboutACallThatCannotRun(t *testing.T) {
 	}
 	s = newStep() // nor beside a call that can
 	s.inAnswer.Behind = []corebot.ToolCall{call("web.fetch", `{"url":"file:///etc/passwd"}`)}
-	waits := (*corebot.Awaits)(nil)
+	waits := (*corebot.AwaitsApproval)(nil)
 	if _, err = box.Call(t.Context(), by, call("web.fetch", `{"url":"evil"}`), s); !errors.As(err, &waits) ||
 		len(s.asked) != 1 {
 		t.Errorf("a call beside it: %v; asked %+v", err, s.asked)
@@ -84,7 +84,7 @@ func TestACallThatCarriesDataOutOfATaintedTurnWaits(t *testing.T) {
 			by.Taint = "a page"
 		}
 		r, err := box.Call(t.Context(), by, call("web.fetch", `{"url":"`+c.url+`"}`), s)
-		waits := (*corebot.Awaits)(nil)
+		waits := (*corebot.AwaitsApproval)(nil)
 		if errors.As(err, &waits) != c.waits || c.waits && s.asked[0].Rule != policy.RuleApproveEgress {
 			t.Errorf("%s: %v, asked %+v", name, err, s.asked)
 		}
@@ -123,7 +123,7 @@ func TestATaintedTurnReadsWhatWasDeclaredReadOnly(t *testing.T) {
 		by := who
 		by.Taint, by.Overheard = "a page", c.overheard
 		_, err = box.Call(t.Context(), by, call("mcp__mail__list", `{}`), newStep())
-		if waits := (*corebot.Awaits)(nil); errors.As(err, &waits) != c.waits || !c.waits && err != nil {
+		if waits := (*corebot.AwaitsApproval)(nil); errors.As(err, &waits) != c.waits || !c.waits && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestAContainedCallOfATaintedTurnWaitsOnlyWhereOthersRead(t *testing.T) {
 		by := who
 		by.Taint, by.Overheard = "a page", c.overheard
 		_, err := box.Call(t.Context(), by, call("shell.exec", c.args), newStep())
-		if waits := errors.As(err, new(*corebot.Awaits)); waits != c.waits || err != nil && !waits {
+		if waits := errors.As(err, new(*corebot.AwaitsApproval)); waits != c.waits || err != nil && !waits {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

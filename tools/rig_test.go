@@ -73,17 +73,17 @@ func (s *step) Wait(_ context.Context, w corebot.Pending, e corebot.AuditEvent) 
 
 // Ask gives the approval that the test has put there, or has the call wait; one that is
 // asked about anew waits again.
-func (s *step) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+func (s *step) Ask(_ context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
 	*s.log = append(*s.log, "ask")
 	for _, ask := range asks {
 		s.asked, s.rows = append(s.asked, ask.Approval), append(s.rows, ask.Event)
 	}
 	if s.approval != nil && asks[0].Approval.Round == 0 {
-		return corebot.Asked{Approval: *s.approval}, nil
+		return corebot.ApprovalRequest{Approval: *s.approval}, nil
 	}
 	a := asks[0].Approval
 	a.ID, a.Request, a.State = 1, 1, corebot.ApprovalAwaited
-	return corebot.Asked{Approval: a, All: []corebot.Approval{a}}, nil
+	return corebot.ApprovalRequest{Approval: a, All: []corebot.Approval{a}}, nil
 }
 
 func (s *step) Intend(_ context.Context, e corebot.AuditEvent) error {

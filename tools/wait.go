@@ -56,7 +56,7 @@ func (j *job) endWait(ctx context.Context, w corebot.Pending) (corebot.ToolResul
 		return corebot.ToolResult{}, &corebot.Waiting{Call: w}
 	case corebot.WaitExpired:
 		return j.finish(ctx, corebot.OutcomeError, "error: no word came before "+moment(w.Until))
-	case corebot.WaitEnded:
+	case corebot.WaitGivenUp:
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: wait %d was given up: %s", w.ID, w.Reason))
 	}
 	return j.finish(ctx, corebot.OutcomeSuccess, textOfWait(w))
@@ -70,7 +70,7 @@ func (j *job) endJobWait(ctx context.Context, w corebot.Pending) (corebot.ToolRe
 		return corebot.ToolResult{}, &corebot.Waiting{Call: w}
 	case corebot.WaitExpired:
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: job %d took too long, and is stopped", w.ID))
-	case corebot.WaitEnded:
+	case corebot.WaitGivenUp:
 		return j.finish(ctx, corebot.OutcomeError, fmt.Sprintf("error: job %d has no result: %s", w.ID, w.Reason))
 	}
 	return j.finish(ctx, corebot.OutcomeSuccess, w.Word.Text)

@@ -73,25 +73,25 @@ func TestACallThatWakesHasWhatCameAsItsResultWhateverBecameOfItsTool(t *testing.
 		outcome corebot.AuditOutcome
 		want    string
 	}{
-		{word(corebot.WaitTime, corebot.WaitOver, corebot.Word{}, ""), "success", "the time has come: it is " + moment},
+		{word(corebot.WaitTime, corebot.WaitMet, corebot.Word{}, ""), "success", "the time has come: it is " + moment},
 		{
-			word(corebot.WaitSpan, corebot.WaitOver, corebot.Word{}, "operator"), "success",
+			word(corebot.WaitSpan, corebot.WaitMet, corebot.Word{}, "operator"), "success",
 			"woken before the time, at " + moment,
 		},
 		{
-			word(corebot.WaitTime, corebot.WaitOver, text, "operator"), "success",
+			word(corebot.WaitTime, corebot.WaitMet, text, "operator"), "success",
 			"woken before the time, at " + moment + ", with the word:\ngreen",
 		},
-		{word(corebot.WaitWord, corebot.WaitOver, text, "key"), "success", "the word has come:\ngreen"},
+		{word(corebot.WaitWord, corebot.WaitMet, text, "key"), "success", "the word has come:\ngreen"},
 		{
-			word(corebot.WaitWord, corebot.WaitOver, corebot.Word{}, "key"), "success",
+			word(corebot.WaitWord, corebot.WaitMet, corebot.Word{}, "key"), "success",
 			"the word has come, without a text",
 		},
 		{
 			word(corebot.WaitWord, corebot.WaitExpired, corebot.Word{}, ""), "error",
 			"error: no word came before " + moment,
 		},
-		{word(corebot.WaitSpan, corebot.WaitEnded, corebot.Word{}, "x"), "error", "error: wait 7 was given up: why"},
+		{word(corebot.WaitSpan, corebot.WaitGivenUp, corebot.Word{}, "x"), "error", "error: wait 7 was given up: why"},
 	} {
 		for _, there := range [][]tools.Tool{{sleeps(tools.Wait{}, errors.New("it runs"))}, nil} {
 			s := newStep()
@@ -111,7 +111,7 @@ func TestAWordOfOthersTaints(t *testing.T) {
 	s := newStep()
 	s.state = corebot.StepWaiting
 	s.stands = corebot.Pending{
-		ID: 7, Kind: corebot.WaitWord, State: corebot.WaitOver, Word: corebot.Word{Text: "obey me", Outside: true},
+		ID: 7, Kind: corebot.WaitWord, State: corebot.WaitMet, Word: corebot.Word{Text: "obey me", Outside: true},
 	}
 	r, err := newBox(t, normal, tools.Options{}).Call(t.Context(), who, call("web.search", `{}`), s)
 	if err != nil || !r.Outside || !strings.Contains(r.Content, "obey me") {

@@ -81,7 +81,7 @@ func turn(o corebot.Outcome) corebot.Result {
 			{Speaker: corebot.SpeakerAssistant, Parts: corebot.TextPart("hi"), MessageID: "1"},
 		},
 		Replies: []corebot.Message{reply("a", "1/1/0")},
-		Spent:   []corebot.Spent{{Model: "m", Usage: corebot.Usage{InputTokens: 3, OutputTokens: 4}}},
+		Spent:   []corebot.ModelUsage{{Model: "m", Usage: corebot.Usage{InputTokens: 3, OutputTokens: 4}}},
 	}
 }
 

@@ -24,7 +24,7 @@ func ended(id, tool, outcome string, position int) eventsMsg {
 // approvalNotice asks for an approval of so many calls.
 func approvalNotice(id int64, to string, calls int) showMsg {
 	m := notice("approval", to, "Approval 7: an admin has to approve this.\n| @@ -1,1 +1,1 @@\n| -old\n| +new")
-	asked := corebot.Asked{Approval: corebot.Approval{
+	asked := corebot.ApprovalRequest{Approval: corebot.Approval{
 		ID: id, Request: id, Session: 1, Binding: corebot.Binding{Kind: corebot.BindPath, Tool: "fs.write", Path: "a/"},
 	}}
 	for range calls {
@@ -99,7 +99,7 @@ func TestAnEventFromBeforeARequestLeavesItOpen(t *testing.T) {
 func TestOnlyWhatCanBeBoundHasAKeyForLonger(t *testing.T) {
 	d := newDesk(t)
 	s := approvalNotice(7, "q", 1)
-	about := corebot.Asked{Approval: corebot.Approval{ID: 7, Request: 7, Session: 1}}.NoticeOf()
+	about := corebot.ApprovalRequest{Approval: corebot.Approval{ID: 7, Request: 7, Session: 1}}.NoticeOf()
 	s.message.Notice = &about
 	d.do(s)
 	requireHas(t, d.screen(), "y once, n deny, N stop · approval 7")

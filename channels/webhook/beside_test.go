@@ -24,7 +24,7 @@ func request() channels.Outbound {
 	m.Parts = append(m.Parts, corebot.Part{
 		Type: corebot.PartImage, Hash: "ff", Name: "cat.png", MediaType: "image/png",
 	})
-	about := corebot.Asked{
+	about := corebot.ApprovalRequest{
 		Approval: corebot.Approval{Request: 7, ExpiresAt: time.UnixMilli(1_700_000_000_000)},
 		All:      []corebot.Approval{{Bound: corebot.Bound{Tool: "shell.exec", Args: []byte("{}")}}},
 	}.NoticeOf()

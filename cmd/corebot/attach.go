@@ -212,7 +212,7 @@ func (a *attached) openRequest(ctx context.Context) (m channels.Outbound, open b
 	if err != nil {
 		return m, false
 	}
-	var asked corebot.Asked
+	var asked corebot.ApprovalRequest
 	for _, call := range calls {
 		if call.Key == a.key() && (len(asked.All) == 0 || call.Request == asked.Request) {
 			asked.All = append(asked.All, call.Approval)

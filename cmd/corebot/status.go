@@ -111,7 +111,7 @@ func printStatus(cmd *cobra.Command, a corebot.Accounting, s statusNow) error {
 	for _, figure := range slices.Sorted(maps.Keys(s.Unread)) {
 		t.line("unreadable    %s: %s  (corebot db check)", figure, s.Unread[figure])
 	}
-	t.line("used today    %s in %s", a.Describe(s.UsageToday.Use), count(s.UsageToday.Turns, "turn"))
+	t.line("used today    %s in %s", a.Describe(s.UsageToday.UsageTotals), count(s.UsageToday.Turns, "turn"))
 	dead := fmt.Sprintf("%d inbound, %d outbound", s.DeadLetters["inbound"], s.DeadLetters["outbound"])
 	if s.DeadLetters["inbound"]+s.DeadLetters["outbound"] > 0 {
 		dead += "  (corebot dlq list)"

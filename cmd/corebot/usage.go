@@ -233,7 +233,7 @@ func newUsage(s *shell) *cobra.Command {
 			now := time.Now()
 			first, last := accounting.Day(now.AddDate(0, 0, 1-min(days, mostDays))), accounting.Day(now)
 			_, err = useTable(accounting).print(cmd, asJSON, limit,
-				func(p operate.Part) (operate.Page[corebot.UseRow], error) {
+				func(p operate.Part) (operate.Page[corebot.UsageRow], error) {
 					return look(s, cmd, operate.ListUsage, operate.UsageQuery{From: first, To: last, Part: p})
 				})
 			return err
@@ -258,15 +258,15 @@ func (s *shell) accounting() (corebot.Accounting, error) {
 }
 
 // useTable prints what was used, and the sum of it below.
-func useTable(a corebot.Accounting) listing[corebot.UseRow] {
-	var all corebot.Use
-	return listing[corebot.UseRow]{
+func useTable(a corebot.Accounting) listing[corebot.UsageRow] {
+	var all corebot.UsageTotals
+	return listing[corebot.UsageRow]{
 		header: "DAY\tCHAT\tSENDER\tMODEL\tTURNS\tUSED",
 		none:   "nothing was used",
-		cells: func(row corebot.UseRow) string {
-			all = all.Add(row.Use)
+		cells: func(row corebot.UsageRow) string {
+			all = all.Add(row.UsageTotals)
 			return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", row.Day, row.Chat, oneLine(row.Principal.ID, 30),
-				oneLine(row.Model, 40), row.Turns, a.Describe(row.Use))
+				oneLine(row.Model, 40), row.Turns, a.Describe(row.UsageTotals))
 		},
 		foot: func() string { return fmt.Sprintf("\t\t\t\t%d\t%s", all.Turns, a.Describe(all)) },
 	}

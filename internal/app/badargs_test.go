@@ -40,8 +40,8 @@ func (*watched) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent)
 	return w, nil
 }
 
-func (w *watched) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
-	return corebot.Asked{Approval: asks[0].Approval}, nil
+func (w *watched) Ask(_ context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
+	return corebot.ApprovalRequest{Approval: asks[0].Approval}, nil
 }
 
 func (w *watched) Intend(context.Context, corebot.AuditEvent) error {

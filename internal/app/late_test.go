@@ -23,9 +23,11 @@ func (begun) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (c
 	return w, nil
 }
 
-func (begun) InAnswer() corebot.InAnswer                                           { return corebot.InAnswer{} }
-func (begun) Intend(context.Context, corebot.AuditEvent) error                     { return nil }
-func (begun) Ask(context.Context, []corebot.Ask) (corebot.Asked, error)            { return corebot.Asked{}, nil }
+func (begun) InAnswer() corebot.InAnswer                       { return corebot.InAnswer{} }
+func (begun) Intend(context.Context, corebot.AuditEvent) error { return nil }
+func (begun) Ask(context.Context, []corebot.NewApproval) (corebot.ApprovalRequest, error) {
+	return corebot.ApprovalRequest{}, nil
+}
 func (begun) Finish(context.Context, corebot.ToolResult, corebot.AuditEvent) error { return nil }
 func (begun) Apply(context.Context, corebot.Effect, corebot.ToolResult, corebot.AuditEvent) error {
 	return nil

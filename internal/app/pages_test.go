@@ -38,8 +38,8 @@ func (plain) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (c
 	return w, nil
 }
 
-func (plain) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
-	return corebot.Asked{Approval: asks[0].Approval}, nil
+func (plain) Ask(_ context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
+	return corebot.ApprovalRequest{Approval: asks[0].Approval}, nil
 }
 
 func TestNoToolMakesAPageOfThePromptLongerThanAPromptTakes(t *testing.T) {

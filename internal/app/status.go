@@ -88,13 +88,13 @@ func (f figures) Status(ctx context.Context) (operate.Status, error) {
 	}
 	a := f.accounting()
 	day := a.Day(time.Now())
-	used, err := storage.NewBooks(f.db).Use(ctx, corebot.UseFilter{From: day, To: day})
+	used, err := storage.NewBooks(f.db).Use(ctx, corebot.UsageFilter{From: day, To: day})
 	if err != nil {
 		return operate.Status{}, err
 	}
 	out := operate.Status{
 		ApprovalsWaiting: s.Awaited, Deferred: s.Deferred, SetAside: setAside(s.Aside), Unread: s.Unread,
-		UsageToday: operate.UsageToday{Day: day, Currency: a.Currency, Use: used},
+		UsageToday: operate.UsageToday{Day: day, Currency: a.Currency, UsageTotals: used},
 		Chats:      s.Chats, OldestUnanswered: s.OldestUnanswered, Queue: map[string]operate.QueueStatus{},
 		DeadLetters: map[string]int64{
 			corebot.Inbound.String():  s.DeadLetters[corebot.Inbound],

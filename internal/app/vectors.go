@@ -66,7 +66,7 @@ func (a *App) embeddingPause(ctx context.Context) (time.Duration, error) {
 	}
 	now := time.Now()
 	today := a.accounting.Day(now)
-	used, err := storage.NewBooks(a.Store).Use(ctx, corebot.UseFilter{From: today, To: today})
+	used, err := storage.NewBooks(a.Store).Use(ctx, corebot.UsageFilter{From: today, To: today})
 	if err != nil || !most.Reached(used) {
 		return 0, err
 	}

@@ -58,7 +58,7 @@ func costOf(sums []corebot.UsageSum) []costRow {
 	if len(rows) > pageRows {
 		rest := costRow{UsageSum: corebot.UsageSum{Name: fmt.Sprintf("%d others", len(rows)-pageRows+1)}}
 		for _, r := range rows[pageRows-1:] {
-			rest.Use = rest.Use.Add(r.Use)
+			rest.UsageTotals = rest.UsageTotals.Add(r.UsageTotals)
 		}
 		rows = append(rows[:pageRows-1], rest)
 	}

@@ -394,6 +394,6 @@ type usageQuery struct {
 	part
 }
 
-func listUsage(s *operate.Service, ctx context.Context, q usageQuery) (operate.Page[corebot.UseRow], error) {
+func listUsage(s *operate.Service, ctx context.Context, q usageQuery) (operate.Page[corebot.UsageRow], error) {
 	return s.ListUsage(ctx, operate.UsageQuery{From: q.From, To: q.To, Part: q.of()})
 }

@@ -73,7 +73,7 @@ func (s *Service) RevokeGrant(ctx context.Context, g corebot.Grant) (Done, error
 type Books interface {
 	// Page gives rows of the days from one to another, both included, behind a cursor, newest day first, and the cursor
 	// behind them.
-	Page(ctx context.Context, from, to, after string, limit int) (found []corebot.UseRow, next string, err error)
+	Page(ctx context.Context, from, to, after string, limit int) (found []corebot.UsageRow, next string, err error)
 	// Sums adds the days up by day, chat or model. It gives at most limit names, and says whether there are more. Days
 	// come with the newest first, chats and models with the largest cost first.
 	Sums(ctx context.Context, by, from, to string, limit int) (found []corebot.UsageSum, more bool, err error)
@@ -131,9 +131,9 @@ type UsageQuery struct {
 }
 
 // ListUsage lists what models used, by day, chat, sender and model, newest day first.
-func (s *Service) ListUsage(ctx context.Context, q UsageQuery) (Page[corebot.UseRow], error) {
+func (s *Service) ListUsage(ctx context.Context, q UsageQuery) (Page[corebot.UsageRow], error) {
 	found, next, err := s.stores.Books.Page(ctx, q.From, cmp.Or(q.To, lastDay), q.After, q.size())
-	return pageOf(found, next, func(u corebot.UseRow) corebot.UseRow { return u }), err
+	return pageOf(found, next, func(u corebot.UsageRow) corebot.UsageRow { return u }), err
 }
 
 // Figures reads how a home stands.
@@ -179,7 +179,7 @@ type (
 	UsageToday struct {
 		Day      string `json:"day"`
 		Currency string `json:"currency"`
-		corebot.Use
+		corebot.UsageTotals
 	}
 )
 

@@ -167,8 +167,8 @@ func (s *step) Apply(ctx context.Context, effect corebot.Effect, _ corebot.ToolR
 func (s *step) InAnswer() corebot.InAnswer { return corebot.InAnswer{} }
 
 // Ask implements [tools.Step].
-func (s *step) Ask(context.Context, []corebot.Ask) (corebot.Asked, error) {
-	return corebot.Asked{}, errNoTurn
+func (s *step) Ask(context.Context, []corebot.NewApproval) (corebot.ApprovalRequest, error) {
+	return corebot.ApprovalRequest{}, errNoTurn
 }
 
 // Wait implements [tools.Step].

@@ -76,14 +76,14 @@ func approvalSpecs() []spec {
 const patience = time.Minute
 
 // ask is the wish to have a call approved.
-func (s *suite) ask(position, answer int, arg string) corebot.Ask {
+func (s *suite) ask(position, answer int, arg string) corebot.NewApproval {
 	s.t.Helper()
 	call := toolStep(position, arg, corebot.StepAwaiting).Call
 	b, err := corebot.NewBound(*call, "chats/a/files",
 		[]corebot.NamedFile{{Path: "chats/a/files/x", Content: corebot.NoFile}})
 	s.must(err)
 	b.Definition = "fingerprint"
-	return corebot.Ask{
+	return corebot.NewApproval{
 		Approval: corebot.Approval{
 			Bound: b, Position: position, Answer: answer, Rule: "approval-tainted", Taint: "a page",
 			ExpiresAt: time.Now().Add(patience), Change: corebot.FileChange{Path: "x", Added: 1},
@@ -96,9 +96,9 @@ func (s *suite) ask(position, answer int, arg string) corebot.Ask {
 }
 
 // askFrom has a turn ask for the calls of an answer from a position on: x at 0, y at 2, z at 4.
-func (s *suite) askFrom(d corebot.Delivery, position int, round int) (corebot.Asked, error) {
+func (s *suite) askFrom(d corebot.Delivery, position int, round int) (corebot.ApprovalRequest, error) {
 	s.t.Helper()
-	var asks []corebot.Ask
+	var asks []corebot.NewApproval
 	for i, arg := range []string{"x", "y", "z"} {
 		if 2*i >= position {
 			a := s.ask(2*i, 0, arg)
@@ -111,7 +111,7 @@ func (s *suite) askFrom(d corebot.Delivery, position int, round int) (corebot.As
 }
 
 // asks has a new turn ask for three calls.
-func (s *suite) asks(id string) (corebot.Delivery, corebot.Asked) {
+func (s *suite) asks(id string) (corebot.Delivery, corebot.ApprovalRequest) {
 	s.t.Helper()
 	d := s.begin(key("a"), id)
 	a, err := s.askFrom(d, 0, 0)
@@ -119,7 +119,7 @@ func (s *suite) asks(id string) (corebot.Delivery, corebot.Asked) {
 	return d, a
 }
 
-func (s *suite) waits(d corebot.Delivery, a corebot.Asked) {
+func (s *suite) waits(d corebot.Delivery, a corebot.ApprovalRequest) {
 	s.t.Helper()
 	s.commit(d, corebot.Result{Outcome: corebot.Outcome{
 		Verb: corebot.Wait, At: a.ExpiresAt, Reason: corebot.AwaitingApproval,
@@ -132,7 +132,7 @@ func (s *suite) resolve(id int64, state corebot.ApprovalState) {
 }
 
 // wantStates compares how the calls of a request stand.
-func (s *suite) wantStates(a corebot.Asked, want ...corebot.ApprovalState) {
+func (s *suite) wantStates(a corebot.ApprovalRequest, want ...corebot.ApprovalState) {
 	s.t.Helper()
 	calls, err := s.Approvals(operator()).Request(s.ctx(), a.ID)
 	s.must(err)
@@ -171,7 +171,7 @@ func callIsAskedOnce(s *suite) {
 func answerHasOneRequest(s *suite) {
 	d, asked := s.asks("1")
 	added := s.ask(1, 0, "w")
-	_, err := s.Journal.Ask(s.ctx(), d, toolStep(1, "w", corebot.StepAwaiting), []corebot.Ask{added})
+	_, err := s.Journal.Ask(s.ctx(), d, toolStep(1, "w", corebot.StepAwaiting), []corebot.NewApproval{added})
 	s.wantErr(err, corebot.ErrNotAsked)
 	awaited, err := s.Approvals(operator()).Awaited(s.ctx(), 10)
 	s.must(err)
@@ -392,11 +392,11 @@ func nonsenseResolvesNothing(s *suite) {
 }
 
 // goesOn has a turn that asks look at its request again, which is then detached if nothing forbids it.
-func (s *suite) goesOn(d corebot.Delivery, answer int) corebot.Asked {
+func (s *suite) goesOn(d corebot.Delivery, answer int) corebot.ApprovalRequest {
 	s.t.Helper()
 	ask := s.ask(0, answer, "x")
 	ask.AnswerAfter = patience / 2
-	now, err := s.Journal.Ask(s.ctx(), d, toolStep(0, "x", corebot.StepAwaiting), []corebot.Ask{ask})
+	now, err := s.Journal.Ask(s.ctx(), d, toolStep(0, "x", corebot.StepAwaiting), []corebot.NewApproval{ask})
 	s.must(err)
 	return now
 }
@@ -416,7 +416,7 @@ func requestIsDetached(s *suite) {
 	if again.ID != now.ID || again.Life != now.Life {
 		s.t.Errorf("asked again it is %+v", again)
 	}
-	_, err := s.Journal.Ask(s.ctx(), d, toolStep(6, "w", corebot.StepAwaiting), []corebot.Ask{s.ask(6, 6, "w")})
+	_, err := s.Journal.Ask(s.ctx(), d, toolStep(6, "w", corebot.StepAwaiting), []corebot.NewApproval{s.ask(6, 6, "w")})
 	s.wantErr(err, corebot.ErrAskedBefore)
 	s.commit(d, corebot.Result{Outcome: answered(), Detached: now.Request})
 	s.nothingDue()
@@ -432,7 +432,7 @@ func requestIsDetached(s *suite) {
 	for i := range x.Calls {
 		stands, err := s.Journal.Ask(s.ctx(), runs, corebot.Step{
 			Position: i, Kind: corebot.StepTool, State: corebot.StepAwaiting, Call: &x.Calls[i],
-		}, []corebot.Ask{{}})
+		}, []corebot.NewApproval{{}})
 		s.must(err)
 		if stands.State != corebot.ApprovalApproved || stands.Bound.Digest() != asked.All[i].Bound.Digest() {
 			s.t.Errorf("call %d is %+v", i, stands)

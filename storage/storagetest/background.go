@@ -37,7 +37,7 @@ func backgroundPosts(s *suite) {
 	for i, o := range []corebot.Outcome{says("found it"), deadLettered()} {
 		d := s.begin(key("a"), fmt.Sprint(i))
 		w := s.spawn(d, 0, true)
-		if w.State != corebot.WaitOver || !strings.Contains(w.Word.Text, fmt.Sprint("/stop ", w.ID)) || w.Word.Outside {
+		if w.State != corebot.WaitMet || !strings.Contains(w.Word.Text, fmt.Sprint("/stop ", w.ID)) || w.Word.Outside {
 			s.t.Errorf("the call finds %+v", w)
 		}
 		s.equal("after a crash", s.spawn(d, 0, true), w)

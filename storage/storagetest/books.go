@@ -52,11 +52,11 @@ func (s *suite) spendBy(k corebot.Key, who corebot.Principal, model string, toke
 	m := prompt(k, fmt.Sprint(k, who, model, tokens, time.Now().UnixMilli()))
 	m.Sender = who
 	s.publish(m)
-	s.commit(s.claim(), corebot.Result{Outcome: answered(), Spent: []corebot.Spent{spent(model, tokens, 0)}})
+	s.commit(s.claim(), corebot.Result{Outcome: answered(), Spent: []corebot.ModelUsage{spent(model, tokens, 0)}})
 	time.Sleep(moment)
 }
 
-func (s *suite) wantTokens(what string, f corebot.UseFilter, want int64) {
+func (s *suite) wantTokens(what string, f corebot.UsageFilter, want int64) {
 	s.t.Helper()
 	if got := s.use(f).InputTokens; got != want {
 		s.t.Errorf("%s: %d tokens, want %d", what, got, want)
@@ -69,12 +69,12 @@ func useIsSummed(s *suite) {
 	s.spend(key("b"), "ann", "m", 100)
 	s.spend(thread("a", "1"), "ann", "m", 1_000)
 	s.spend(agentKey("other", "a"), "ann", "m", 10_000)
-	s.wantTokens("all", corebot.UseFilter{}, 11_111)
-	s.wantTokens("an agent", corebot.UseFilter{Agent: corebot.DefaultAgent}, 1_111)
-	s.wantTokens("a chat", corebot.UseFilter{Chat: key("a")}, 11)
-	s.wantTokens("a thread", corebot.UseFilter{Chat: thread("a", "1")}, 1_000)
-	s.wantTokens("a principal", corebot.UseFilter{Principal: person("ann")}, 11_101)
-	s.wantTokens("nobody", corebot.UseFilter{Principal: person("eve")}, 0)
+	s.wantTokens("all", corebot.UsageFilter{}, 11_111)
+	s.wantTokens("an agent", corebot.UsageFilter{Agent: corebot.DefaultAgent}, 1_111)
+	s.wantTokens("a chat", corebot.UsageFilter{Chat: key("a")}, 11)
+	s.wantTokens("a thread", corebot.UsageFilter{Chat: thread("a", "1")}, 1_000)
+	s.wantTokens("a principal", corebot.UsageFilter{Principal: person("ann")}, 11_101)
+	s.wantTokens("nobody", corebot.UsageFilter{Principal: person("eve")}, 0)
 }
 
 func principalsOfOneID(s *suite) {
@@ -82,7 +82,7 @@ func principalsOfOneID(s *suite) {
 	for _, who := range []corebot.Principal{owner, person("1000"), {Channel: "test", Account: "b", ID: "1000"}} {
 		s.spendBy(key("a"), who, "m", 1)
 		s.spendBy(key("a"), who, "m", 10)
-		s.wantTokens("a principal", corebot.UseFilter{Principal: who}, 11)
+		s.wantTokens("a principal", corebot.UsageFilter{Principal: who}, 11)
 	}
 	today := Accounting().Day(time.Now())
 	after := ""
@@ -103,7 +103,7 @@ func useFollowsRoles(s *suite) {
 	s.spend(key("b"), "ann", "m", 10)
 	s.spend(key("b"), "bob", "m", 100)
 	s.spend(key("b"), "", "m", 1_000)
-	admins, others := corebot.UseFilter{Role: corebot.RoleAdmin}, corebot.UseFilter{Role: corebot.RoleNormal}
+	admins, others := corebot.UsageFilter{Role: corebot.RoleAdmin}, corebot.UsageFilter{Role: corebot.RoleNormal}
 	s.wantTokens("without any admin", admins, 0)
 	s.grant(admin(person("ann"), key("b")))
 	s.wantTokens("an admin of one chat", admins, 10)
@@ -119,7 +119,7 @@ func useInThreadsFollowsRoles(s *suite) {
 	s.spend(thread("b", "1"), "ann", "m", 1)
 	s.spend(thread("b", "2"), "ann", "m", 10)
 	s.spend(thread("bb", "1"), "ann", "m", 100)
-	admins, others := corebot.UseFilter{Role: corebot.RoleAdmin}, corebot.UseFilter{Role: corebot.RoleNormal}
+	admins, others := corebot.UsageFilter{Role: corebot.RoleAdmin}, corebot.UsageFilter{Role: corebot.RoleNormal}
 	s.grant(admin(person("ann"), key("b")))
 	s.wantTokens("an admin of the chat", admins, 11)
 	s.wantTokens("in another chat", others, 100)
@@ -130,25 +130,26 @@ func useInThreadsFollowsRoles(s *suite) {
 
 func answeredTurnsCount(s *suite) {
 	d := s.begin(key("a"), "1")
-	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.Spent{spent("m", 1, 0)}})
-	s.commit(s.claim(), corebot.Result{Outcome: deadLettered(), Spent: []corebot.Spent{spent("m", 10, 0)}})
-	s.equal("of a turn that failed", s.use(corebot.UseFilter{}), corebot.Use{InputTokens: 11, Cost: 11})
-	s.turn(key("a"), "2", corebot.Result{Spent: []corebot.Spent{spent("m", 100, 0), spent("m", 100, 0)}})
-	s.equal("of both", s.use(corebot.UseFilter{}), corebot.Use{Turns: 1, InputTokens: 211, Cost: 211})
+	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.ModelUsage{spent("m", 1, 0)}})
+	s.commit(s.claim(), corebot.Result{Outcome: deadLettered(), Spent: []corebot.ModelUsage{spent("m", 10, 0)}})
+	s.equal("of a turn that failed", s.use(corebot.UsageFilter{}), corebot.UsageTotals{InputTokens: 11, Cost: 11})
+	s.turn(key("a"), "2", corebot.Result{Spent: []corebot.ModelUsage{spent("m", 100, 0), spent("m", 100, 0)}})
+	s.equal("of both", s.use(corebot.UsageFilter{}), corebot.UsageTotals{Turns: 1, InputTokens: 211, Cost: 211})
 }
 
 func tokensHavePrices(s *suite) {
-	cached := corebot.Spent{Model: "m", Usage: corebot.Usage{
+	cached := corebot.ModelUsage{Model: "m", Usage: corebot.Usage{
 		InputTokens: 100, OutputTokens: 10, CacheReadTokens: 30, CacheWriteTokens: 20, EstimatedTokens: 5,
 	}}
-	s.turn(key("a"), "1", corebot.Result{Spent: []corebot.Spent{cached, spent("free", 3, 4)}})
-	want := Accounting().Book(cached).Add(corebot.Use{Turns: 1, InputTokens: 3, OutputTokens: 4, UnpricedTokens: 7})
-	s.equal("the use", s.use(corebot.UseFilter{}), want)
-	if long := s.use(corebot.UseFilter{}); long.Cost == 0 || long.CacheReadTokens != 30 || long.EstimatedTokens != 5 {
+	s.turn(key("a"), "1", corebot.Result{Spent: []corebot.ModelUsage{cached, spent("free", 3, 4)}})
+	unpriced := corebot.UsageTotals{Turns: 1, InputTokens: 3, OutputTokens: 4, UnpricedTokens: 7}
+	want := Accounting().Book(cached).Add(unpriced)
+	s.equal("the use", s.use(corebot.UsageFilter{}), want)
+	if long := s.use(corebot.UsageFilter{}); long.Cost == 0 || long.CacheReadTokens != 30 || long.EstimatedTokens != 5 {
 		s.t.Errorf("the use is %+v", long)
 	}
 	s.spend(key("a"), "ann", strings.Repeat("é", 1000)+"\xff", 1) // a provider says it
-	s.equal("unpriced", s.use(corebot.UseFilter{}).UnpricedTokens, 8)
+	s.equal("unpriced", s.use(corebot.UsageFilter{}).UnpricedTokens, 8)
 }
 
 // midnight sleeps until a moment before the day of the books ends, and gives the names of that day and of the next.
@@ -163,11 +164,11 @@ func dayBeginsInItsZone(s *suite) {
 	s.spend(key("a"), "ann", "m", 1)
 	time.Sleep(10 * moment)
 	s.spend(key("a"), "ann", "m", 10)
-	s.wantTokens("today", corebot.UseFilter{From: today, To: today}, 1)
-	s.wantTokens("tomorrow", corebot.UseFilter{From: tomorrow, To: tomorrow}, 10)
-	s.wantTokens("both", corebot.UseFilter{From: today, To: tomorrow}, 11)
-	s.wantTokens("both, in a chat", corebot.UseFilter{From: today, To: tomorrow, Chat: key("a")}, 11)
-	s.wantTokens("neither", corebot.UseFilter{From: tomorrow, To: today}, 0)
+	s.wantTokens("today", corebot.UsageFilter{From: today, To: today}, 1)
+	s.wantTokens("tomorrow", corebot.UsageFilter{From: tomorrow, To: tomorrow}, 10)
+	s.wantTokens("both", corebot.UsageFilter{From: today, To: tomorrow}, 11)
+	s.wantTokens("both, in a chat", corebot.UsageFilter{From: today, To: tomorrow, Chat: key("a")}, 11)
+	s.wantTokens("neither", corebot.UsageFilter{From: tomorrow, To: today}, 0)
 }
 
 func daysAddUp(s *suite) {
@@ -180,10 +181,10 @@ func daysAddUp(s *suite) {
 	s.spend(key("a"), "ann", "m", 1_000)
 	rows, _, err := s.Books.Page(s.ctx(), today, tomorrow, "", 10)
 	s.must(err)
-	var sum corebot.Use
+	var sum corebot.UsageTotals
 	tokens := map[string]int64{}
 	for i, r := range rows {
-		sum = sum.Add(r.Use)
+		sum = sum.Add(r.UsageTotals)
 		tokens[strings.Join([]string{r.Day, r.Chat, r.Principal.ID, r.Model}, " ")] = r.InputTokens
 		if i > 0 && r.Day > rows[i-1].Day {
 			s.t.Errorf("day %s comes behind %s", r.Day, rows[i-1].Day)
@@ -193,7 +194,7 @@ func daysAddUp(s *suite) {
 		today + " main:test::a ann m": 3, today + " main:test::a bob m": 10, today + " main:test::b ann n": 100,
 		tomorrow + " main:test::a ann m": 1_000,
 	})
-	s.equal("their sum", sum, s.use(corebot.UseFilter{}))
+	s.equal("their sum", sum, s.use(corebot.UsageFilter{}))
 	if one, _, err := s.Books.Page(s.ctx(), today, tomorrow, "", 1); err != nil || len(one) != 1 ||
 		one[0].Day != tomorrow {
 		s.t.Errorf("of at most one there are %+v, %v", one, err)
@@ -207,5 +208,5 @@ func bookingsSurvive(s *suite) {
 	s.spend(key("a"), "ann", "m", 1)
 	s.reopen()
 	s.spend(key("a"), "ann", "m", 10)
-	s.equal("the use", s.use(corebot.UseFilter{}), corebot.Use{Turns: 2, InputTokens: 11, Cost: 11})
+	s.equal("the use", s.use(corebot.UsageFilter{}), corebot.UsageTotals{Turns: 2, InputTokens: 11, Cost: 11})
 }

@@ -205,8 +205,8 @@ func jobEnds(s *suite) {
 		d := s.claim()
 		w, err := s.waitAt(d, 0, corebot.Pending{})
 		s.must(err)
-		if i == 0 && (w.State != corebot.WaitOver || w.Word != (corebot.Word{Text: "found", Outside: true})) ||
-			i > 0 && (w.State != corebot.WaitEnded || w.Reason == "" || w.Reason != j.Reason) {
+		if i == 0 && (w.State != corebot.WaitMet || w.Word != (corebot.Word{Text: "found", Outside: true})) ||
+			i > 0 && (w.State != corebot.WaitGivenUp || w.Reason == "" || w.Reason != j.Reason) {
 			s.t.Errorf("outcome %d: the call finds %+v", i, w)
 		}
 		if i == 1 && j.Reason != broke.Plain {
@@ -236,7 +236,7 @@ func lastJobWakes(s *suite) {
 	for i := range waits {
 		w, err := s.waitAt(again, i, corebot.Pending{})
 		s.must(err)
-		if w.State != corebot.WaitOver || w.Word.Text == "" {
+		if w.State != corebot.WaitMet || w.Word.Text == "" {
 			s.t.Errorf("call %d finds %+v", i, w)
 		}
 	}
@@ -412,9 +412,9 @@ func jobsCount(s *suite) {
 	})
 	below := s.spawn(child, 1, false)
 	s.sleeps(child, below)
-	s.commit(s.job(below.ID), corebot.Result{Outcome: says("x"), Spent: []corebot.Spent{spent("m", 20, 0)}})
+	s.commit(s.job(below.ID), corebot.Result{Outcome: says("x"), Spent: []corebot.ModelUsage{spent("m", 20, 0)}})
 	child = s.job(waits[0].ID)
-	s.commit(child, corebot.Result{Outcome: says("x"), Spent: []corebot.Spent{spent("m", 40, 0)}})
+	s.commit(child, corebot.Result{Outcome: says("x"), Spent: []corebot.ModelUsage{spent("m", 40, 0)}})
 	if j := s.wantJob(waits[0].ID, corebot.JobDone); j.Used != (corebot.JobBudget{Tokens: 71, Calls: 1}) {
 		s.t.Errorf("it used %+v", j.Used)
 	}
@@ -423,7 +423,7 @@ func jobsCount(s *suite) {
 	if w.Cost != (corebot.JobBudget{Tokens: 71, Calls: 1}) {
 		s.t.Errorf("its call costs %+v", w.Cost)
 	}
-	if u := s.use(corebot.UseFilter{Chat: key("a")}); u.InputTokens != 70 || u.OutputTokens != 1 {
+	if u := s.use(corebot.UsageFilter{Chat: key("a")}); u.InputTokens != 70 || u.OutputTokens != 1 {
 		s.t.Errorf("the chat used %+v", u)
 	}
 }

@@ -64,7 +64,7 @@ func toolStep(position int, arg string, state corebot.StepState) corebot.Step {
 }
 
 // modelStep is an answer and what it used.
-func modelStep(position int, u corebot.Spent) corebot.Step {
+func modelStep(position int, u corebot.ModelUsage) corebot.Step {
 	return corebot.Step{
 		Position: position, Kind: corebot.StepModel, State: corebot.StepDone,
 		Answer: &corebot.Answer{
@@ -139,13 +139,13 @@ func otherStepIsRefused(s *suite) {
 func useIsBookedOnce(s *suite) {
 	d := s.begin(key("a"), "1")
 	answer := modelStep(0, spent("m", 100, 10))
-	answer.Answer.Failed = []corebot.Spent{spent("free", 3, 4)}
+	answer.Answer.Failed = []corebot.ModelUsage{spent("free", 3, 4)}
 	for range 3 {
 		s.record(d, answer)
 		s.must(s.Journal.Summarize(s.ctx(), d, summaryStep(1), corebot.Summary{Session: 1, Through: 1}))
 	}
-	want := corebot.Use{InputTokens: 203, OutputTokens: 24, Cost: 240, UnpricedTokens: 7}
-	s.equal("the use of the day", s.use(corebot.UseFilter{}), want)
+	want := corebot.UsageTotals{InputTokens: 203, OutputTokens: 24, Cost: 240, UnpricedTokens: 7}
+	s.equal("the use of the day", s.use(corebot.UsageFilter{}), want)
 	if life := s.life(d.Life); life.Usage.InputTokens != 203 || life.Usage.OutputTokens != 24 || life.Cost != 240 ||
 		life.UnpricedTokens != 7 {
 		s.t.Errorf("the life has %+v, cost %d, unpriced %d", life.Usage, life.Cost, life.UnpricedTokens)
@@ -155,14 +155,14 @@ func useIsBookedOnce(s *suite) {
 func resumedRunBooksNothing(s *suite) {
 	d := s.begin(key("a"), "1")
 	s.record(d, modelStep(0, spent("m", 100, 10)))
-	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.Spent{spent("m", 1, 0)}})
+	s.commit(d, corebot.Result{Outcome: retry(), Spent: []corebot.ModelUsage{spent("m", 1, 0)}})
 	s.resume()
 	s.reopen()
 	s.commit(s.resume(), corebot.Result{Outcome: deadLettered()})
 	s.must(s.Letters.Replay(s.ctx(), d.Life, false))
-	s.commit(s.resume(), corebot.Result{Outcome: answered(), Spent: []corebot.Spent{spent("m", 20, 0)}})
-	s.equal("the use of the day", s.use(corebot.UseFilter{}),
-		corebot.Use{Turns: 1, InputTokens: 121, OutputTokens: 10, Cost: 141})
+	s.commit(s.resume(), corebot.Result{Outcome: answered(), Spent: []corebot.ModelUsage{spent("m", 20, 0)}})
+	s.equal("the use of the day", s.use(corebot.UsageFilter{}),
+		corebot.UsageTotals{Turns: 1, InputTokens: 121, OutputTokens: 10, Cost: 141})
 	if life := s.life(d.Life); life.Usage.InputTokens != 121 || life.Usage.OutputTokens != 10 {
 		s.t.Errorf("the life has %+v", life.Usage)
 	}

@@ -42,7 +42,7 @@ func everything(k corebot.Key) corebot.Result {
 		Replies: []corebot.Message{
 			outbound(k, corebot.KindReply, "first", "one"), outbound(k, corebot.KindReply, "second", "two"),
 		},
-		Spent:   []corebot.Spent{spent("m", 100, 10)},
+		Spent:   []corebot.ModelUsage{spent("m", 100, 10)},
 		Command: corebot.AuditEvent{Event: "tool.result", Tool: "/command", Key: k, Outcome: corebot.OutcomeDenied},
 	}
 }
@@ -62,7 +62,8 @@ func commitLeavesAll(s *suite) {
 		s.must(s.Queue.Settle(s.ctx(), out, corebot.Outcome{Verb: corebot.Done, End: corebot.EndSent}))
 	}
 	s.equal("the history", s.recalled(key("a")), []string{"hello"})
-	s.equal("the use", s.use(corebot.UseFilter{}), corebot.Use{Turns: 1, InputTokens: 100, OutputTokens: 10, Cost: 120})
+	want := corebot.UsageTotals{Turns: 1, InputTokens: 100, OutputTokens: 10, Cost: 120}
+	s.equal("the use", s.use(corebot.UsageFilter{}), want)
 	s.wantEvents("tool.result")
 }
 
@@ -90,7 +91,7 @@ func staleWorkerChangesNothing(s *suite) {
 	done, event := toolStep(0, "x", corebot.StepDone),
 		corebot.AuditEvent{Event: "tool.result", Tool: "a.tool", Key: k, Principal: person("ann")}
 	awaiting := toolStep(1, "y", corebot.StepAwaiting)
-	_, asked := s.Journal.Ask(s.ctx(), stale, awaiting, []corebot.Ask{s.ask(1, 1, "y")})
+	_, asked := s.Journal.Ask(s.ctx(), stale, awaiting, []corebot.NewApproval{s.ask(1, 1, "y")})
 	_, merged := s.Journal.Merge(s.ctx(), stale, 1)
 	_, waited := s.waitAt(stale, 1, pending(corebot.WaitWord, corebot.WaitAwaited))
 	for what, err := range map[string]error{

@@ -210,8 +210,8 @@ func retry() corebot.Outcome {
 	return corebot.Outcome{Verb: corebot.RetryAt, At: time.Now(), Error: "not now"}
 }
 
-func spent(model string, in, out int64) corebot.Spent {
-	return corebot.Spent{Model: model, Usage: corebot.Usage{InputTokens: in, OutputTokens: out}}
+func spent(model string, in, out int64) corebot.ModelUsage {
+	return corebot.ModelUsage{Model: model, Usage: corebot.Usage{InputTokens: in, OutputTokens: out}}
 }
 
 func (s *suite) life(id int64) corebot.Life {
@@ -240,7 +240,7 @@ func (s *suite) wantEvents(want ...string) {
 	s.equal("the audit", got, want)
 }
 
-func (s *suite) use(f corebot.UseFilter) corebot.Use {
+func (s *suite) use(f corebot.UsageFilter) corebot.UsageTotals {
 	s.t.Helper()
 	if f.To == "" {
 		f.From, f.To = "0000-01-01", "9999-12-31"
@@ -264,5 +264,5 @@ func (s *suite) seen(d corebot.Delivery) string {
 	s.must(err)
 	grants, _, err := s.Grants(operator()).Page(s.ctx(), "", 1000)
 	s.must(err)
-	return s.spell([]any{s.life(d.Life), said, recalled, asked, chat, grants, s.use(corebot.UseFilter{}), s.events()})
+	return s.spell([]any{s.life(d.Life), said, recalled, asked, chat, grants, s.use(corebot.UsageFilter{}), s.events()})
 }

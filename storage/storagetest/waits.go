@@ -151,11 +151,11 @@ func timeComes(s *suite) {
 		time.Sleep(time.Until(w.Until) - 2*moment)
 		s.nothingDue() // takes a moment
 		time.Sleep(moment)
-		s.wantOver(s.words().Give(s.ctx(), w.ID, corebot.Word{}), corebot.WaitOver)
+		s.wantOver(s.words().Give(s.ctx(), w.ID, corebot.Word{}), corebot.WaitMet)
 		d := s.claim()
 		over, err := s.waitAt(d, 0, corebot.Pending{})
 		s.must(err)
-		if over.State != corebot.WaitOver || over.By != "" || d.Attempt != 1 {
+		if over.State != corebot.WaitMet || over.By != "" || d.Attempt != 1 {
 			s.t.Errorf("attempt %d finds %+v", d.Attempt, over)
 		}
 		s.reopen() // while it wakes
@@ -163,7 +163,7 @@ func timeComes(s *suite) {
 		again, err := s.waitAt(d, 0, corebot.Pending{})
 		s.must(err)
 		s.equal("after a crash", again, over)
-		s.wantWait(w.ID, corebot.WaitOver)
+		s.wantWait(w.ID, corebot.WaitMet)
 		s.commit(d, corebot.Result{Outcome: answered()})
 	}
 	s.wantEvents("wait.begin", "wait.begin")
@@ -193,14 +193,14 @@ func wordEndsOnce(s *suite) {
 				won.Add(1)
 				return
 			}
-			s.wantOver(err, corebot.WaitOver)
+			s.wantOver(err, corebot.WaitMet)
 		})
 	}
 	all.Wait()
 	if won.Load() != 1 {
 		s.t.Fatalf("%d words were taken", won.Load())
 	}
-	over := s.wantWait(w.ID, corebot.WaitOver)
+	over := s.wantWait(w.ID, corebot.WaitMet)
 	if over.By != person(over.Word.Text).String() {
 		s.t.Errorf("the word of %s is %q", over.By, over.Word.Text)
 	}
@@ -252,7 +252,7 @@ func earlyWordIsKept(s *suite) {
 			s.must(err)
 			want := corebot.WaitAwaited
 			if early {
-				want = corebot.WaitOver
+				want = corebot.WaitMet
 			}
 			if stands.ID != w.ID || stands.State != want {
 				s.t.Errorf("early %v: it is %+v", early, stands)
@@ -297,11 +297,11 @@ func keyGivesOnce(s *suite) {
 			s.t.Errorf("time %d: duplicate %v, %v", n, duplicate, err)
 		}
 	}
-	if over := s.wantWait(w.ID, corebot.WaitOver); over.By != corebot.ByKey || over.Word.Text != "done" {
+	if over := s.wantWait(w.ID, corebot.WaitMet); over.By != corebot.ByKey || over.Word.Text != "done" {
 		s.t.Errorf("it is over by %q with %+v", over.By, over.Word)
 	}
 	_, err := program.GiveByKey(s.ctx(), w.ID, "key", corebot.Word{Text: "another"})
-	s.wantOver(err, corebot.WaitOver)
+	s.wantOver(err, corebot.WaitMet)
 	s.commit(s.claim(), corebot.Result{Outcome: answered()})
 	keyless := pending(corebot.WaitWord, corebot.WaitAwaited)
 	keyless.Secret = corebot.KeyHash{}
@@ -325,7 +325,7 @@ func steerEndsWait(s *suite) {
 	if d = s.claim(); d.Message.ID != "1" {
 		s.t.Errorf("message %s is due", d.Message.ID)
 	}
-	if ended := s.wantWait(w.ID, corebot.WaitEnded); ended.Reason == "" {
+	if ended := s.wantWait(w.ID, corebot.WaitGivenUp); ended.Reason == "" {
 		s.t.Error("nobody is told why")
 	}
 	s.wantWait(opened.ID, corebot.WaitOpen)
@@ -346,7 +346,7 @@ func endLeavesNoWait(s *suite) {
 				return outbound(m.Key, corebot.KindNotice, "told", "stopping")
 			})
 			s.must(err)
-			if ended := s.wantWait(w.ID, corebot.WaitEnded); ended.By != person("ann").String() {
+			if ended := s.wantWait(w.ID, corebot.WaitGivenUp); ended.By != person("ann").String() {
 				s.t.Errorf("it was given up by %q", ended.By)
 			}
 			if d = s.claim(); !d.Stopped {
@@ -354,8 +354,8 @@ func endLeavesNoWait(s *suite) {
 			}
 		}
 		s.commit(d, corebot.Result{Outcome: o})
-		s.wantWait(w.ID, corebot.WaitEnded)
-		s.wantOver(s.words().Give(s.ctx(), w.ID, corebot.Word{}), corebot.WaitEnded)
+		s.wantWait(w.ID, corebot.WaitGivenUp)
+		s.wantOver(s.words().Give(s.ctx(), w.ID, corebot.Word{}), corebot.WaitGivenUp)
 		if o.Verb != corebot.Dead {
 			continue
 		}
@@ -429,7 +429,7 @@ func commandGivesOnce(s *suite) {
 			s.t.Fatalf("time %d: %+v, told %v", n, r, told)
 		}
 	}
-	over := s.wantWait(w.ID, corebot.WaitOver)
+	over := s.wantWait(w.ID, corebot.WaitMet)
 	if over.By != person("ann").String() || over.Word.Text != "go" {
 		s.t.Errorf("it is over by %q with %+v", over.By, over.Word)
 	}

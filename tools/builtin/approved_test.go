@@ -32,10 +32,10 @@ type approving struct {
 
 func (s *approving) State() corebot.StepState { return s.state }
 
-func (s *approving) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
+func (s *approving) Ask(_ context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
 	s.asked = asks[0].Approval
 	s.asked.State = corebot.ApprovalApproved
-	return corebot.Asked{Approval: s.asked}, nil
+	return corebot.ApprovalRequest{Approval: s.asked}, nil
 }
 
 // meddled are files that somebody changes right after they were compared.

@@ -152,7 +152,7 @@ func TestInATaintedTurnOnlyWhatStaysInTheChatRunsWithoutAnApproval(t *testing.T)
 					Tool: tool, Args: json.RawMessage(fmt.Sprintf(
 						`{"argv":["x","-m","10","y"],"network":%v,"write":%v}`, c.network, c.write)),
 				}, asks{})
-				waits := errors.As(err, new(*corebot.Awaits))
+				waits := errors.As(err, new(*corebot.AwaitsApproval))
 				if waits != (c.waits && tainted) || waits == (len(s.seen) > 0) {
 					t.Errorf("%s, %+v, tainted %v: %v, ran %+v", tool, c, tainted, err, s.seen)
 				}
@@ -164,14 +164,14 @@ func TestInATaintedTurnOnlyWhatStaysInTheChatRunsWithoutAnApproval(t *testing.T)
 // asks is a step whose calls wait. Of their arguments only those are bound at which a file is.
 type asks struct{ step }
 
-func (asks) Ask(_ context.Context, all []corebot.Ask) (corebot.Asked, error) {
+func (asks) Ask(_ context.Context, all []corebot.NewApproval) (corebot.ApprovalRequest, error) {
 	for _, a := range all {
 		files := a.Approval.Bound.Files
 		if len(files) != 1 || files[0].Path != path.Join(rootfs.FilesDir(here), "y") {
-			return corebot.Asked{}, fmt.Errorf("an approval is bound to %v", files)
+			return corebot.ApprovalRequest{}, fmt.Errorf("an approval is bound to %v", files)
 		}
 	}
-	return corebot.Asked{Approval: corebot.Approval{State: corebot.ApprovalAwaited}}, nil
+	return corebot.ApprovalRequest{Approval: corebot.Approval{State: corebot.ApprovalAwaited}}, nil
 }
 
 var programID = regexp.MustCompile(`p-[a-z0-9]{8}`)

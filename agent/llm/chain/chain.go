@@ -164,8 +164,8 @@ func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)
 	}
 	s := &stream{onText: onText, onReset: r.OnReset}
 	var failures []failure
-	var spent []corebot.Spent // by those that broke off
-	left := map[string]bool{} // providers that are not asked any more
+	var spent []corebot.ModelUsage // by those that broke off
+	left := map[string]bool{}      // providers that are not asked any more
 	for _, route := range routes {
 		if left[route.provider] {
 			continue
@@ -177,7 +177,8 @@ func (c *Chain) Complete(ctx context.Context, r llm.Request, onText func(string)
 			return answer, err // an error that is no failure is the end of ctx
 		}
 		if answer.Usage != (corebot.Usage{}) {
-			spent = append(spent, corebot.Spent{Model: cmp.Or(answer.Model, route.model.Name()), Usage: answer.Usage})
+			model := cmp.Or(answer.Model, route.model.Name())
+			spent = append(spent, corebot.ModelUsage{Model: model, Usage: answer.Usage})
 		}
 		if tried && len(routes) > 1 {
 			zerolog.Ctx(ctx).Warn().Err(err).Str("model", route.name()).Msg("the model failed")
