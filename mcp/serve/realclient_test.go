@@ -62,8 +62,8 @@ func (noStep) Wait(_ context.Context, w corebot.Pending, _ corebot.AuditEvent) (
 	return w, nil
 }
 
-func (noStep) Ask(_ context.Context, asks []corebot.Ask) (corebot.Asked, error) {
-	return corebot.Asked{Approval: asks[0].Approval}, nil
+func (noStep) Ask(_ context.Context, asks []corebot.NewApproval) (corebot.ApprovalRequest, error) {
+	return corebot.ApprovalRequest{Approval: asks[0].Approval}, nil
 }
 
 // beClient connects as Corebot does, and calls each tool that it is offered once.
