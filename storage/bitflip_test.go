@@ -145,7 +145,7 @@ func TestAMessageWhoseIDChangedInTheFileIsDeliveredAsDamaged(t *testing.T) {
 	}
 }
 
-var flippedDatabases = long.Int("bitflip.databases", 50, 200, "databases of which up to eight bits are flipped")
+var flippedDatabases = long.Int("bitflip.databases", 15, 200, "databases of which up to eight bits are flipped")
 
 // The test damages only the database's file, not the log. In the log SQLite takes a frame with a wrong checksum, and
 // all frames after it, for the rest of a write that a power cut tore. Nobody can tell the two cases apart.

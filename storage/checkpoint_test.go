@@ -164,7 +164,7 @@ func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {
 	registry, told := prometheus.NewRegistry(), new(bytes.Buffer)
 	c := cutting(t, db, CheckpointOptions{Mark: 1 << 20, Limit: 1 << 20, Log: zerolog.New(told), Metrics: registry})
 	publishTest(t, db, "a", "1")
-	long := snapshot(t, beside(t, db))
+	reader := snapshot(t, beside(t, db))
 	load(t, db, 6<<20) // more than nearly all
 	before := frames(t, db)
 	for range 3 {
@@ -182,7 +182,7 @@ func TestALongReaderKeepsTheLogAndHoldsUpNobody(t *testing.T) {
 	if n := strings.Count(told.String(), "grows"); n != 1 {
 		t.Errorf("the warning was given %d times:\n%s", n, told)
 	}
-	must(t, long.Rollback())
+	must(t, reader.Rollback())
 	c.look(t.Context())
 	if n := frames(t, db); n != 0 {
 		t.Errorf("after the reader has gone it has %d bytes of frames", n)

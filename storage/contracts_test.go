@@ -46,7 +46,7 @@ func openForContracts(dir string) (storagetest.Store, error) {
 		Pins:      func(agent string) storagetest.Pins { return storage.NewMCPTools(db, agent) },
 		MailFor:   func(c storagetest.MailClients) { db.MailFor(c) },
 		Index:     index.CatchUp,
-		Problems:  db.Problems,
+		Problems:  checked(db.Problems),
 		Close: func() error {
 			stop()
 			return errors.Join(<-ended, db.Close())

@@ -263,7 +263,7 @@ func wantAll(t *testing.T, db *sql.DB, before map[string][]aRow, schema []string
 func TestNoMigrationLosesARowThatAnySchemaOfTheHistoryHad(t *testing.T) {
 	want := today(t)
 	for i, s := range everySchema(t) {
-		if i%long.Or(18, 6) != 0 && migrationKills() <= 20 {
+		if i%long.Or(36, 6) != 0 && migrationKills() <= 20 {
 			continue
 		}
 		t.Run(s.commit, func(t *testing.T) {

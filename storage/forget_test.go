@@ -106,6 +106,16 @@ func marked(t *testing.T, db *DB, chat, mark string, turns int) {
 	}
 }
 
+// lower makes ASCII letters small where they are. [bytes.ToLower] takes ten times as long.
+func lower(b []byte) []byte {
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return b
+}
+
 // holds names the files below a directory that have a text in them, in any letters.
 func holds(t *testing.T, dir, text string) (files []string) {
 	t.Helper()
@@ -114,7 +124,7 @@ func holds(t *testing.T, dir, text string) (files []string) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if n := bytes.Count(bytes.ToLower(data), []byte(strings.ToLower(text))); n > 0 {
+		if n := bytes.Count(lower(data), lower([]byte(text))); n > 0 {
 			files = append(files, fmt.Sprintf("%s %d times", d.Name(), n))
 		}
 		return err
@@ -155,7 +165,7 @@ func markVector(mark string) []byte {
 
 // A large chat leaves free pages behind, and a small one leaves its terms in the index of the others.
 func TestOfADeletedChatNoByteIsLeft(t *testing.T) {
-	for name, turns := range map[string]int64{"large": long.Or[int64](100, 300), "small": 3} {
+	for name, turns := range map[string]int64{"large": long.Or[int64](30, 300), "small": 3} {
 		t.Run(name, func(t *testing.T) { deletedTest(t, turns) })
 	}
 }

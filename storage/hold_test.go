@@ -209,7 +209,9 @@ func TestAFairStoreServesEverything(t *testing.T) {
 						must(t, NewQueue(db).Settle(context.Background(), d, o))
 					default:
 						got := s.claim(len(s.busy) == 0 && waits > 0)
-						wantFlows(t, dir, s)
+						if step%long.Or(5, 1) == 0 {
+							wantFlows(t, dir, s)
+						}
 						if waits -= len(got); len(s.busy) == 0 && waits > 0 {
 							t.Fatalf("%d messages wait, and an idle shop gets none", waits)
 						}

@@ -52,13 +52,13 @@ func tablesWith(t *testing.T, db *DB, text string) (tables []string) {
 	sideQueries(t, db.path, func(ask asker) {
 		for _, name := range ask(`SELECT name FROM sqlite_schema WHERE type = 'table'
 			AND name NOT LIKE 'history_terms_%' ORDER BY name`) {
+			var has []string
 			for _, column := range ask(`SELECT name FROM pragma_table_info(?)`, name) {
-				n := ask(fmt.Sprintf(`SELECT COUNT(*) FROM %q WHERE instr(CAST(%q AS TEXT), ?) > 0`, name, column),
-					text)
-				if n[0] != "0" {
-					tables = append(tables, name)
-					break
-				}
+				has = append(has, fmt.Sprintf(`instr(CAST(%q AS TEXT), ?1) > 0`, column))
+			}
+			query := fmt.Sprintf(`SELECT COUNT(*) FROM %q WHERE %s`, name, strings.Join(has, " OR "))
+			if n := ask(query, text); n[0] != "0" {
+				tables = append(tables, name)
 			}
 		}
 	})

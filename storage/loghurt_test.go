@@ -20,7 +20,7 @@ func TestADamagedLogTakesBackNoCommitSilently(t *testing.T) {
 	const messages = 20
 	crashed := crashedHome(t, messages)
 	commits := commitsOf(crashed[FileName+"-wal"])
-	for name, at := range map[string]int{
+	places := map[string]int{
 		"the header":                      17,
 		"the first frame":                 logHeaderSize + frameHeaderSize + 1000,
 		"the number of a page":            commits[len(commits)/2] + 3,
@@ -30,10 +30,11 @@ func TestADamagedLogTakesBackNoCommitSilently(t *testing.T) {
 		"a page":                          commits[len(commits)/2] + frameHeaderSize + 100,
 		"the last commit but two":         commits[len(commits)-3] + frameHeaderSize + 4095,
 		"the first page of a commit in 3": commits[len(commits)-4] + frameHeaderSize + 4096 + frameHeaderSize + 1,
-	} {
+	}
+	for i, name := range slices.Sorted(maps.Keys(places)) {
 		home := maps.Clone(crashed)
 		home[FileName+"-wal"] = slices.Clone(home[FileName+"-wal"])
-		home[FileName+"-wal"][at] ^= 16
+		home[FileName+"-wal"][places[name]] ^= 16
 		dir := t.TempDir()
 		putHome(t, dir, home)
 		for what, open := range map[string]func() (*DB, error){
@@ -54,6 +55,9 @@ func TestADamagedLogTakesBackNoCommitSilently(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != string(content) {
 				t.Errorf("%s: %s was changed: %v", name, file, err)
 			}
+		}
+		if i%long.Or(len(places), 1) != 0 {
+			continue
 		}
 		if _, err := Restore(t.Context(), dir, filepath.Join(dir, FileName), nil); err != nil {
 			t.Errorf("%s: the way on that the hint names: %v", name, err)
@@ -82,7 +86,7 @@ func TestATornEndOfTheLogIsNoDamage(t *testing.T) {
 	commits := commitsOf(whole)
 	end, before := commits[len(commits)-1]+frameHeaderSize+4096, commits[len(commits)-2]+frameHeaderSize+4096
 	torn := map[string][]byte{"whole": whole}
-	for at := before; at < end; at += long.Or(3, 1) * 512 {
+	for at := before; at < end; at += long.Or(5, 1) * 512 {
 		cut := slices.Clone(whole)
 		clear(cut[at:])
 		torn[fmt.Sprint("without all from ", at)] = cut

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	modelOperations = long.Int("model.ops", 6_000, 20_000,
+	modelOperations = long.Int("model.ops", 2_000, 20_000,
 		"operations of the random histories that are compared with a model, in all")
 	modelSeed = flag.Uint64("model.seed", 0, "of the first of them")
 )

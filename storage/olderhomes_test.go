@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // olderHomes put databases into place that earlier builds left behind when they were killed at work, by the commits of
@@ -110,6 +111,9 @@ func keptOf(t *testing.T, path string) map[string][]string {
 // the next start ends it. Nothing is missing then, the books are right, and the audit is unbroken.
 func TestAHomeThatAnEarlierBuildLeftIsMigratedWhereverThatIsCutShort(t *testing.T) {
 	for commit, put := range olderHomes {
+		if long.Or(commit != "4d992fc", false) {
+			continue // TestNoMigrationLosesARowThatAnySchemaOfTheHistoryHad begins with other ones
+		}
 		t.Run(commit, func(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, FileName)

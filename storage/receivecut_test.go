@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/storage/vfstest"
 )
 
@@ -41,7 +42,7 @@ func TestAPowerCutLeavesABatchWithItsCursorOrNeither(t *testing.T) {
 	must(t, v.Close())
 
 	chance, disk, base := rand.New(rand.NewPCG(3, 7)), recording.Disk(), t.TempDir()
-	states, between := 40, 0
+	states, between := long.Or(10, 40), 0
 	for i := range states {
 		at := opened + (i+1)*(recording.Len()-opened)/states
 		disk.Advance(at)
