@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/needs"
 )
 
@@ -202,12 +203,40 @@ func TestPrometheusTakesTheRulesAndTheQueries(t *testing.T) {
 		{"check", "rules", asRules},
 		{"check", "rules", filepath.Join(docs, "alerts/corebot.rules.yml")},
 		{"check", "config", filepath.Join(docs, "prometheus.yml")},
-		{"test", "rules", filepath.Join(docs, "alerts/corebot.test.yml")},
+		{"test", "rules", someCases(t)},
 	} {
 		if out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
 			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
 	}
+}
+
+// someCases is a file with some of the alerts' cases for promtool, beside the rules; with all of them in the wide form.
+func someCases(t *testing.T) string {
+	t.Helper()
+	file := struct {
+		RuleFiles []string         `yaml:"rule_files"`
+		Interval  string           `yaml:"evaluation_interval"`
+		Tests     []map[string]any `yaml:"tests"`
+	}{}
+	decode(t, "alerts/corebot.test.yml", &file)
+	if len(file.Tests) < 60 || len(file.RuleFiles) != 1 {
+		t.Fatalf("there are %d cases, of %v", len(file.Tests), file.RuleFiles)
+	}
+	rules, err := filepath.Abs(filepath.Join(docs, "alerts", file.RuleFiles[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.RuleFiles, file.Tests = []string{rules}, long.Every(23, file.Tests)
+	text, err := yaml.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "cases.yml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestThePrometheusAndTheGrafanaOfTheComposeFileFindWhatTheyNeed puts the files that docs/deploy/compose.yaml gives the

@@ -371,7 +371,7 @@ func (v *victim) asked() int {
 // memory of agents. Each comes through every door, before a model that does all that it is told. Nobody decides about
 // what the model wants. Then a week passes, Corebot is started anew, and ann goes on in the chats.
 func TestPoisonThroughEveryDoorHasNoEffectWithoutADecision(t *testing.T) {
-	texts := long.Every(30, apptest.Poison())
+	texts := long.Every(200, apptest.Poison())
 	for name, door := range poisonedDoors {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
