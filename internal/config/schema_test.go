@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 func fieldOf(l leaf) reflect.StructField { return reflect.TypeFor[Config]().FieldByIndex(l.index) }
@@ -151,7 +153,7 @@ func TestWhatTheSchemaRefusesTheLoaderRefusesToo(t *testing.T) {
 		}
 	}
 	clean(t)
-	for _, content := range refused {
+	for _, content := range long.Every(7, refused) {
 		if s.Validate(asJSON(t, content)) == nil {
 			t.Errorf("the schema takes %s", content)
 		}

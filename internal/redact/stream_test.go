@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // exacts are secrets of settings, with all that makes a cut of a text hard: spaces, slashes, quotes, beginnings of one
@@ -91,8 +93,8 @@ func TestAStreamShowsWhatTheWholeTextShowsHoweverItIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(1, 2)) // FuzzStream is the wide form
-	for range 800 {
+	random := rand.New(rand.NewPCG(1, 2)) // FuzzStream goes on for as long as one wants
+	for range long.Or(100, 800) {
 		text := randomText(random)
 		checkStream(t, r, text, cutAtRandom(random, text))
 	}

@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/rootfs"
 )
 
 var (
 	races = flag.Int("files.races", 3_000,
 		"reads and writes while what they go through is exchanged; the long form is 200000")
-	entries = flag.Int("files.entries", 20_000, "files in one directory; the long form is 200000")
+	entries = long.Int("files.entries", 2_000, 20_000, "files in one directory; 200000 are many")
 )
 
 // soon is how long anything may take, whatever it meets, on a machine that is busy with other tests. What hangs takes
@@ -286,7 +287,7 @@ func TestADirectoryWithManyEntriesIsListedInPages(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for i := range *entries {
+	for i := range entries() {
 		name, err := os.Create(filepath.Join(dir, fmt.Sprintf("%06d", i)))
 		if err != nil {
 			t.Fatal(err)
@@ -294,16 +295,16 @@ func TestADirectoryWithManyEntriesIsListedInPages(t *testing.T) {
 		name.Close()
 	}
 	began := time.Now()
-	found, more, err := f.List("many", fmt.Sprintf("%06d", *entries/2-1), 500)
+	found, more, err := f.List("many", fmt.Sprintf("%06d", entries()/2-1), 500)
 	took := time.Since(began)
-	if err != nil || len(found) != 500 || found[0].Name != fmt.Sprintf("%06d", *entries/2) ||
-		more != *entries-*entries/2-500 {
+	if err != nil || len(found) != 500 || found[0].Name != fmt.Sprintf("%06d", entries()/2) ||
+		more != entries()-entries()/2-500 {
 		t.Errorf("%d entries and %d more, %v", len(found), more, err)
 	}
 	if took > soon {
 		t.Errorf("it took %v", took)
 	}
-	t.Logf("a page of %d entries took %v", *entries, took)
+	t.Logf("a page of %d entries took %v", entries(), took)
 }
 
 func TestNamesThatNoPathCanHaveAreLeftAlone(t *testing.T) {
