@@ -11,7 +11,7 @@ import (
 	"github.com/corebot/corebot/internal/runes"
 )
 
-// Lists of chats, of what was said in them, and of replies, as people look through them.
+// Lists of chats, of what was said in them, of replies and of senders, as people look through them.
 
 // listedChat are the columns of a chat in a list, of chats as c.
 const listedChat = `agent, channel, account, chat, thread, id, display_name, registered, session,
@@ -174,4 +174,49 @@ func (m *Mailbox) Answers(ctx context.Context, k corebot.Key, id string, cursor 
 	limit int,
 ) ([]corebot.Posted, error) {
 	return m.posted(ctx, answers, cursor, k.Agent, k.Channel, k.Account, k.Chat, k.Thread, id, limit)
+}
+
+// sendersOfAccount are the senders of an account whose messages, roles, requests to talk or use are stored, the one
+// that is asked for first. A channel of tokens has their senders, too.
+var sendersOfAccount = &query{`SELECT sender FROM (
+		SELECT m.sender AS sender FROM lanes l JOIN message_life m ON m.lane_id = l.id
+			WHERE l.direction = 1 AND l.channel = ?1 AND l.account = ?2
+		UNION SELECT sender FROM usage_days WHERE channel = ?1 AND account = ?2
+		UNION SELECT sender FROM grants WHERE channel = ?1 AND account = ?2
+		UNION SELECT sender FROM pairings WHERE channel = ?1 AND account = ?2
+		UNION SELECT sender FROM tokens WHERE ?1 = '` + corebot.APIChannel + `')
+	WHERE sender <> '' ORDER BY sender <> ?3, sender LIMIT ?4 + 0`}
+
+// Senders gives the ids of senders of a principal's account of whom something is stored, at most limit of them. The
+// principal's own id comes first, if it is one.
+func (g *Grants) Senders(ctx context.Context, p corebot.Principal, limit int) (ids []string, err error) {
+	err = g.db.reader.each(ctx, sendersOfAccount, func(s scanner) error {
+		var stored string
+		err := s.Scan(&stored)
+		if by := senderIn(corebot.Key{Channel: p.Channel, Account: p.Account}, stored); by.Channel == p.Channel &&
+			by.Account == p.Account {
+			ids = append(ids, by.ID)
+		}
+		return err
+	}, p.Channel, p.Account, p.ID, limit)
+	return ids, err
+}
+
+var grantsOf = &query{`SELECT scope, role, granted_by, granted_at FROM grants
+	WHERE channel = ? AND account = ? AND sender = ? ORDER BY scope`}
+
+// Of gives the grants of a principal, that which holds everywhere first.
+func (g *Grants) Of(ctx context.Context, p corebot.Principal) (out []corebot.Grant, err error) {
+	err = g.db.reader.each(ctx, grantsOf, func(s scanner) error {
+		grant := corebot.Grant{Principal: p}
+		var scope, role string
+		err := s.Scan(&scope, &role, &grant.By, &grant.AtMS)
+		if err == nil && scope != "" {
+			grant.Chat, err = corebot.ParseKey(scope)
+		}
+		grant.Role = corebot.Role(role)
+		out = append(out, grant)
+		return err
+	}, p.Channel, p.Account, p.ID)
+	return out, err
 }

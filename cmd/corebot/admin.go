@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,10 @@ func newAdminGrant(s *shell) *cobra.Command {
 its own, that role counts. The role holds from the next tool call on. The last admin cannot be made
 normal. An admin of a channel that this version does not have can never speak, and does not count.
 
+You can make somebody admin before his first message. A warning then says that he is not known yet,
+and names the known sender who has nearly that name. A role of normal for somebody who is not known
+is refused: it would change nothing.
+
 ` + principalHelp,
 		Args: takes("PRINCIPAL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,6 +44,9 @@ normal. An admin of a channel that this version does not have can never speak, a
 				err = knownAccount(cmd, grant.Principal)
 			}
 			if err != nil {
+				return err
+			}
+			if err := s.meets(cmd, grant); err != nil {
 				return err
 			}
 			return s.grant(cmd, operate.GrantRole, grant, fmt.Sprintf("%s is %s", grant.Principal, grant.Role))
@@ -82,6 +90,46 @@ func knownAccount(cmd *cobra.Command, p corebot.Principal) error {
 		return err
 	case p != meant:
 		return usage(cmd, fmt.Errorf("no sender is %s: want corebot admin grant %s", p, meant))
+	}
+	return nil
+}
+
+// meets looks at who a grant is for. A role that is given before the first message of its sender only gets a warning: a
+// misspelt id looks the same. A misspelt id that shall lose a role is refused, since somebody else would keep his.
+func (s *shell) meets(cmd *cobra.Command, g corebot.Grant) error {
+	found, err := look(s, cmd, operate.FindPrincipal, operate.ByPrincipal{Principal: g.Principal})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without a database nobody has written
+		return err
+	}
+	_, channel := app.SenderLike(g.Principal)
+	near := ""
+	if found.Near != "" {
+		near = fmt.Sprintf("; did you mean %s?", found.Near)
+	}
+	switch {
+	case !found.Known && g.Role == corebot.RoleNormal:
+		return corebot.WithHint(fmt.Errorf("%s: %w: no message and no role of this sender is stored%s", g.Principal,
+			corebot.ErrNotFound, near),
+			"nothing has changed, and nobody needs the role normal in advance: `corebot admin list` shows the roles")
+	case !found.Known && channel:
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "warning: no message of %s is stored yet%s The role holds from his first "+
+			"message on; `corebot admin revoke` takes it away again\n", g.Principal, cmp.Or(near, "."))
+	case found.Known && g.Chat == (corebot.Key{}):
+		err = warnOfOthers(cmd, g, found.Roles)
+	}
+	return err
+}
+
+// warnOfOthers names the chats in which a role everywhere does not count, because its principal has another role there.
+func warnOfOthers(cmd *cobra.Command, g corebot.Grant, roles []operate.Grant) error {
+	for _, other := range roles {
+		if other.Chat == "" || other.Role == string(g.Role) {
+			continue
+		}
+		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s stays %s in %s: `corebot admin revoke --chat` takes "+
+			"that role away\n", g.Principal, other.Role, other.Chat); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -90,6 +90,7 @@ func matrixService(t *testing.T, settings ...string) (*service, *actor) {
 	s.findWebhook()
 	s.output("admin", "grant", "webhook::root")                     // no scene demotes the last admin
 	for _, eve := range []string{"webhook::eve", "cli:local:eve"} { // has a role that can be taken away
+		s.output("admin", "grant", eve)
 		s.output("admin", "grant", eve, "--role", "normal")
 	}
 	return s, model

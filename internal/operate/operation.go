@@ -95,7 +95,7 @@ func table() []entry {
 		RegisterChat.entry(), ResetChat.entry(), SetQueueMode.entry(), SetChatAccess.entry(), SetChatModel.entry(),
 		SetChatThink.entry(), ForkChat.entry(), RewindChat.entry(), LinkChats.entry(), UnlinkChat.entry(),
 		ReadContext.entry(), DeleteChat.entry(), Reindex.entry(),
-		ListGrants.entry(), GrantRole.entry(), RevokeGrant.entry(),
+		ListGrants.entry(), FindPrincipal.entry(), GrantRole.entry(), RevokeGrant.entry(),
 		ListTokens.entry(), AddToken.entry(), RevokeToken.entry(),
 		AddLogin.entry(), ListSessions.entry(), RevokeSessions.entry(),
 		ListPairings.entry(), DecidePairing.entry(), RemovePairing.entry(),

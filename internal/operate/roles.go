@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/nearest"
 )
 
 // Roles keeps who has which role.
@@ -14,13 +15,19 @@ type Roles interface {
 	Page(ctx context.Context, after string, limit int) (found []corebot.Grant, next string, err error)
 	Grant(ctx context.Context, g corebot.Grant) error
 	Revoke(ctx context.Context, p corebot.Principal, chat corebot.Key) error
+	// Of gives the grants of a principal.
+	Of(ctx context.Context, p corebot.Principal) ([]corebot.Grant, error)
+	// Senders gives senders of the principal's account of whom something is stored, at most limit of them. The
+	// principal's own id comes first, if it is one.
+	Senders(ctx context.Context, p corebot.Principal, limit int) (ids []string, err error)
 }
 
 // The operations on roles.
 var (
-	ListGrants  = reads("admin.list", (*Service).ListGrants)
-	GrantRole   = changes("admin.grant", (*Service).GrantRole)
-	RevokeGrant = changes("admin.revoke", (*Service).RevokeGrant)
+	ListGrants    = reads("admin.list", (*Service).ListGrants)
+	FindPrincipal = reads("admin.find", (*Service).FindPrincipal)
+	GrantRole     = changes("admin.grant", (*Service).GrantRole)
+	RevokeGrant   = changes("admin.revoke", (*Service).RevokeGrant)
 )
 
 // Grant is one row of the list.
@@ -57,6 +64,48 @@ func newGrant(g corebot.Grant) Grant {
 		row.Chat = g.Chat.String()
 	}
 	return row
+}
+
+type (
+	// ByPrincipal names a sender.
+	ByPrincipal struct {
+		Principal corebot.Principal `json:"principal"`
+	}
+	// PrincipalFound is what is stored of a sender.
+	PrincipalFound struct {
+		Known bool    `json:"known"`          // a message, a role, a request to talk or a token of him is stored
+		Near  string  `json:"near,omitempty"` // of one that is not known: the known principal with nearly that name
+		Roles []Grant `json:"roles,omitempty"`
+	}
+)
+
+// maxSenders bounds the senders among whom a misspelt one is looked for.
+const maxSenders = 100_000
+
+// FindPrincipal says whether a sender is known, and who else can be meant.
+func (s *Service) FindPrincipal(ctx context.Context, by ByPrincipal) (found PrincipalFound, err error) {
+	p, owner := by.Principal, s.stores.Owner
+	grants, err := s.stores.Roles.Of(ctx, p)
+	if err != nil {
+		return found, err
+	}
+	for _, g := range grants {
+		found.Roles = append(found.Roles, newGrant(g))
+	}
+	ids, err := s.stores.Roles.Senders(ctx, p, maxSenders)
+	if err != nil {
+		return found, err
+	}
+	if owner.ID != "" && p.Channel == owner.Channel && p.Account == owner.Account {
+		ids = append(ids, owner.ID)
+	}
+	name, edits := nearest.Name(p.ID, ids)
+	found.Known = name != "" && edits == 0
+	if !found.Known && name != "" && edits <= max(2, len(p.ID)/3) {
+		p.ID = name
+		found.Near = p.String()
+	}
+	return found, nil
 }
 
 // GrantRole gives a principal a role, in one chat or everywhere.
