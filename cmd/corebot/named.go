@@ -33,13 +33,18 @@ const chatFlagHelp = "of this chat only: its id in the channel, of any account; 
 	"webhook:c1"
 
 // chatFilter reads the chat of a filter: a name that is not just an id, such as webhook:c1, is one chat exactly. A chat
-// that is not known has the default agent: it can be forgotten before its events are, or have none but dead letters.
+// that is not known has the agent that the settings mean, or main: it can be forgotten before its events are, or have
+// none but dead letters.
 func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.Key, id string, err error) {
 	if !strings.Contains(name, ":") {
 		return k, name, nil
 	}
 	if k, err = s.chat(cmd, name); errors.Is(err, corebot.ErrNotFound) {
-		if k, err = app.UnknownChat(name); err != nil {
+		var agents corebot.Routing
+		if c, err := s.settings(); err == nil {
+			agents = c.Routing()
+		}
+		if k, err = app.UnknownChat(name, agents); err != nil {
 			return corebot.Key{}, name, nil // an id with a colon in it
 		}
 	}

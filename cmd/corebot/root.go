@@ -75,6 +75,7 @@ Everything it keeps is in its home directory: settings, database, workspace.`,
 	}
 	completesNoFiles(root)
 	refusesEmpty(root)
+	refusesBytes(root)
 	return root
 }
 

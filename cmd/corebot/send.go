@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -112,6 +113,9 @@ func textOf(cmd *cobra.Command, args []string) (string, error) {
 	}
 	if len(data) > maxInput {
 		return "", fmt.Errorf("%w: standard input has more than %d bytes", corebot.ErrTooLarge, maxInput)
+	}
+	if !utf8.Valid(data) {
+		return "", notUTF8("standard input")
 	}
 	return string(data), nil
 }

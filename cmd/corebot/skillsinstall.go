@@ -193,7 +193,11 @@ func (c *skillChange) place() (dir, staging string, err error) {
 			return "", "", err
 		}
 	} else {
-		c.agent = corebot.DefaultAgent
+		settings, err := c.s.settings()
+		if err != nil {
+			return "", "", err
+		}
+		c.agent = settings.DefaultAgent()
 	}
 	workspace := app.Workspace(home, c.agent)
 	if _, err := os.Stat(workspace); err != nil {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -77,10 +76,6 @@ its calls: requests go to the chat and to the admins' chat, and expire.`,
 			if err != nil {
 				return err
 			}
-			if !utf8.ValidString(args[0]) { // JSON would replace bytes of it on the way
-				return usageWithHint(corebot.WithHint(errors.New("the prompt is not UTF-8 text"),
-					"see which character set the terminal, or the script, uses"))
-			}
 			if to := corebot.TaskContext(context); to != corebot.TaskInChat && to != corebot.TaskIsolated {
 				return usage(cmd, fmt.Errorf("--context %q: want %s or %s", context, corebot.TaskInChat,
 					corebot.TaskIsolated))
@@ -90,7 +85,11 @@ its calls: requests go to the chat and to the admins' chat, and expire.`,
 			}
 			key, err := s.chat(cmd, chat)
 			if errors.Is(err, corebot.ErrNotFound) { // of a chat in which nobody has spoken yet
-				if key, err = app.UnknownChat(chat); errors.Is(err, corebot.ErrNotFound) {
+				c, broken := s.settings()
+				if broken != nil {
+					return broken
+				}
+				if key, err = app.UnknownChat(chat, c.Routing()); errors.Is(err, corebot.ErrNotFound) {
 					err = corebot.WithHint(fmt.Errorf("chat %q: %w", chat, err),
 						"`corebot chats list` shows the keys; another one begins with its channel, such as cli:main")
 				}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +24,9 @@ func (e *usageError) Unwrap() error { return e.error }
 func usage(cmd *cobra.Command, err error) error {
 	if rest, is := strings.CutPrefix(err.Error(), corebot.ErrInvalid.Error()+": "); is {
 		if name, _, _ := strings.Cut(rest, " "); cmd.Flags().Lookup(name) != nil {
+			for _, other := range []string{"older-than", "newer-than", "since"} { // beside the flag that says the same
+				rest = strings.Replace(rest, " as "+other+":", " as --"+other+":", 1)
+			}
 			err = &ofFlag{"--" + rest, err}
 		}
 	}
@@ -110,10 +114,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 // completesNoFiles has shells offer no names of files where a command takes none. Cobra offers them for every argument.
 func completesNoFiles(cmd *cobra.Command) {
-	takesFiles := slices.ContainsFunc([]string{"DIR", "FILE", "SOURCE"}, func(name string) bool {
-		return strings.Contains(cmd.Use, name)
-	})
-	if cmd.ValidArgsFunction == nil && !takesFiles {
+	if cmd.ValidArgsFunction == nil && !takesFiles(cmd) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, c := range cmd.Commands() {
@@ -121,11 +122,21 @@ func completesNoFiles(cmd *cobra.Command) {
 	}
 }
 
+// takesFiles says whether an argument of a command is the name of a file.
+func takesFiles(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"DIR", "FILE", "SOURCE"}, func(name string) bool {
+		return strings.Contains(cmd.Use, name)
+	})
+}
+
 // flagError says in plain words what is wrong with a flag.
 func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return usage(cmd, err)
+	}
+	if !utf8.ValidString(invalid.GetValue()) {
+		return notUTF8("--" + invalid.GetFlag().Name)
 	}
 	want := map[string]string{
 		"int": "a whole number", "number": "a whole number, at least 1",
@@ -176,6 +187,46 @@ func (n notEmpty) Set(s string) error {
 		return corebot.ErrInvalid // flagError says what is wanted
 	}
 	return n.Value.Set(s)
+}
+
+// paths are the flags for names of files of this machine, which can have any bytes.
+var paths = []string{"home", "heads", "key", "file", "out", "dir", "cpuprofile", "key-file", "in"}
+
+// refusesBytes has every command refuse text that is not UTF-8: on the way to a running Corebot, JSON would replace
+// bytes of it. A name of a file can have any bytes.
+func refusesBytes(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(paths, f.Name) {
+			f.Value = inUTF8{f.Value}
+		}
+	})
+	if check := cmd.Args; check != nil && !takesFiles(cmd) {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			for i, arg := range args {
+				if !utf8.ValidString(arg) {
+					return notUTF8(fmt.Sprintf("argument %d of %q", i+1, cmd.CommandPath()))
+				}
+			}
+			return check(cmd, args)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		refusesBytes(c)
+	}
+}
+
+func notUTF8(what string) error {
+	return usageWithHint(corebot.WithHint(fmt.Errorf("%s is not UTF-8 text", what),
+		"see which character set the terminal, or the script, uses"))
+}
+
+type inUTF8 struct{ pflag.Value }
+
+func (u inUTF8) Set(s string) error {
+	if !utf8.ValidString(s) {
+		return corebot.ErrInvalid // flagError says what is wrong
+	}
+	return u.Value.Set(s)
 }
 
 // numberFlag is a flag for a whole number from 1.

@@ -251,17 +251,19 @@ func SenderLike(p corebot.Principal) (sender corebot.Principal, known bool) {
 }
 
 // UnknownChat completes channel:account:chat, or channel:chat of a channel that has one account. The name of a channel
-// that this version does not have is [corebot.ErrNotFound].
-func UnknownChat(name string) (corebot.Key, error) {
+// that this version does not have is [corebot.ErrNotFound]. The chat has the agent that answers there.
+func UnknownChat(name string, agents corebot.Routing) (corebot.Key, error) {
 	channel, chat, _ := strings.Cut(name, ":")
 	sender, known := SenderLike(corebot.Principal{Channel: channel})
 	if !known {
 		return corebot.Key{}, corebot.ErrNotFound
 	}
-	if k, err := corebot.ParseKey(corebot.DefaultAgent + ":" + name); err == nil {
-		return k, nil
+	k, err := corebot.ParseKey(corebot.DefaultAgent + ":" + name)
+	if err != nil {
+		k, err = corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, sender.Account, chat}, ":"))
 	}
-	return corebot.ParseKey(strings.Join([]string{corebot.DefaultAgent, channel, sender.Account, chat}, ":"))
+	k.Agent = agents.Key(k.Channel, k.Account, k.Chat).Agent
+	return k, err
 }
 
 // CanSpeak says whether a principal can be the sender of a message: the last admin is one who can.

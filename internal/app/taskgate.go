@@ -256,7 +256,7 @@ func (a *App) eventFiles(r prometheus.Registerer) (*eventfiles.Directory, error)
 			Chat: func(ctx context.Context, name string) (corebot.Key, error) {
 				found, err := a.service.FindChat(ctx, operate.ChatName{Name: name})
 				if errors.Is(err, corebot.ErrNotFound) { // nobody has spoken there yet
-					if key, err := UnknownChat(name); err == nil {
+					if key, err := UnknownChat(name, a.config.Routing()); err == nil {
 						return key, nil
 					}
 				}

@@ -123,8 +123,9 @@ func Outside(trees []Tree, path string) error {
 		}
 		inside, err := filepath.Rel(resolved(dir), resolved(at))
 		if err != nil || filepath.IsLocal(inside) {
-			err := fmt.Errorf("%w: %s is in %s, which a backup copies", corebot.ErrInvalid, path, t.Dir)
-			return corebot.WithHint(err, "name a directory elsewhere")
+			err := fmt.Errorf("%w: %s lies in %s: the next backup would copy it, and the tools of an agent could "+
+				"read it there", corebot.ErrInvalid, path, t.Dir)
+			return corebot.WithHint(err, "name a directory that lies elsewhere, such as /var/backups/corebot")
 		}
 	}
 	return nil

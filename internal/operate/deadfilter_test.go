@@ -14,16 +14,16 @@ import (
 func TestWordsOfAFilterThatMeanNothingAreRefused(t *testing.T) {
 	now := time.Date(2026, 5, 6, 7, 8, 9, 123_456_789, time.UTC)
 	for name, w := range map[string]DeadWords{
-		"--direction":          {Direction: "sideways"},
-		"want a day":           {Before: "yesterday"},
-		"want a day such":      {After: "1969-12-31"},
-		"say the same":         {Before: "2026-01-01", OlderThan: time.Hour},
-		"has passed":           {NewerThan: -time.Second},
-		"nothing was given up": {Before: "2026-01-01", After: "2026-01-01"},
-		"nothing was given":    {OlderThan: 2 * time.Hour, NewerThan: time.Hour},
-		`reason "nope": want`:  {Reason: "nope"},
-		"the limit is":         {Text: strings.Repeat("x", 1_001)},
-		"UTF-8":                {Error: "\xff"},
+		"invalid: direction \"": {Direction: "sideways"},
+		"want a day":            {Before: "yesterday"},
+		"want a day such":       {After: "1969-12-31"},
+		"says the same":         {Before: "2026-01-01", OlderThan: time.Hour},
+		"has passed":            {NewerThan: -time.Second},
+		"nothing was given up":  {Before: "2026-01-01", After: "2026-01-01"},
+		"nothing was given":     {OlderThan: 2 * time.Hour, NewerThan: time.Hour},
+		`reason "nope": want`:   {Reason: "nope"},
+		"the limit is":          {Text: strings.Repeat("x", 1_001)},
+		"UTF-8":                 {Error: "\xff"},
 	} {
 		if f, err := w.Filter(now); !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v is %+v: %v", w, f, err)

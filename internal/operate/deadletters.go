@@ -243,7 +243,8 @@ type DeadWords struct {
 	OlderThan, NewerThan   time.Duration // likewise: for how long they have been dead
 }
 
-// Filter is the filter that the words mean at a moment. Its errors name the flags of `corebot dlq`.
+// Filter is the filter that the words mean at a moment. Its errors begin with the
+// name of a word as the flags of `corebot dlq` have it.
 func (w DeadWords) Filter(now time.Time) (f corebot.DeadLetterFilter, err error) {
 	f = corebot.DeadLetterFilter{
 		Agent: w.Agent, Channel: w.Channel, Sender: w.Sender, Reason: w.Reason, Text: w.Text, Error: w.Error,
@@ -255,7 +256,7 @@ func (w DeadWords) Filter(now time.Time) (f corebot.DeadLetterFilter, err error)
 	case corebot.Outbound.String():
 		f.Direction = corebot.Outbound
 	default:
-		return f, fmt.Errorf("%w: --direction %q: want inbound or outbound", corebot.ErrInvalid, clip(w.Direction))
+		return f, fmt.Errorf("%w: direction %q: want inbound or outbound", corebot.ErrInvalid, clip(w.Direction))
 	}
 	if f.Before, err = Moment("before", w.Before, "older-than", w.OlderThan, now); err != nil {
 		return f, err
@@ -274,9 +275,9 @@ func (w DeadWords) Filter(now time.Time) (f corebot.DeadLetterFilter, err error)
 func Moment(at, text, ago string, d time.Duration, now time.Time) (time.Time, error) {
 	switch {
 	case d < 0:
-		return time.Time{}, fmt.Errorf("%w: --%s %v: want a time that has passed", corebot.ErrInvalid, ago, d)
+		return time.Time{}, fmt.Errorf("%w: %s %v: want a time that has passed", corebot.ErrInvalid, ago, d)
 	case d > 0 && text != "":
-		return time.Time{}, fmt.Errorf("%w: --%s and --%s say the same: give one", corebot.ErrInvalid, at, ago)
+		return time.Time{}, fmt.Errorf("%w: %s says the same as %s: give one of them", corebot.ErrInvalid, at, ago)
 	case d > 0:
 		return whole(now.Add(-d)), nil
 	case text == "":
@@ -287,7 +288,7 @@ func Moment(at, text, ago string, d time.Duration, now time.Time) (time.Time, er
 			return whole(t), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%w: --%s %q: want a day such as 2006-01-02, or a moment such as "+
+	return time.Time{}, fmt.Errorf("%w: %s %q: want a day such as 2006-01-02, or a moment such as "+
 		"2006-01-02T15:04:05Z", corebot.ErrInvalid, at, clip(text))
 }
 
