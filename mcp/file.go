@@ -177,33 +177,11 @@ func (p *parser) explain(err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	switch bad.What {
-	case strictjson.Encoding:
-		err = errors.New("bytes that are not UTF-8")
-	case strictjson.Trailing:
-		err = errors.New("something follows the document")
-	case strictjson.Cut:
-		err = errors.New("the file ends in the middle")
-	case strictjson.Doubled:
+	if bad.What == strictjson.Doubled {
 		return p.wrong(bad.At, bad.Name, errors.New("the key stands there twice"))
-	case strictjson.Deep:
-		err = fmt.Errorf("nested deeper than %d", maxFileDepth)
-	default:
-		return p.syntax(bad)
 	}
-	return p.wrong(bad.At, "", err)
-}
-
-// syntax names what people write into JSON that it does not have.
-func (p *parser) syntax(bad *strictjson.Error) error {
-	rest := p.data[bad.At:]
-	switch {
-	case bytes.HasPrefix(rest, []byte("/")), bytes.HasPrefix(rest, []byte("#")):
-		return p.wrong(bad.At, "", errors.New("a comment, which JSON does not have"))
-	case bytes.HasPrefix(p.data, []byte("\xef\xbb\xbf")):
-		return p.wrong(0, "", errors.New("a byte order mark, which JSON does not have"))
-	}
-	return p.wrong(bad.At, "", fmt.Errorf("no JSON: %w", bad))
+	line, column := strictjson.Place(p.data, bad.At)
+	return &FileError{File: p.file, Line: line, Column: column, Err: errors.New(bad.Words(p.data))}
 }
 
 func (p *parser) value() (*node, error) {
@@ -252,13 +230,18 @@ func (p *parser) inside(n *node) error {
 // FileError is a mistake in a configuration file.
 type FileError struct {
 	File string
-	Line int    // from 1
-	Key  string // such as mcpServers.files.args; empty if the mistake is in no key
-	Err  error
+	Line int // from 1
+	// Column is the character in the line at which the file is no JSON, from 1. It is 0 if the mistake is another.
+	Column int
+	Key    string // such as mcpServers.files.args; empty if the mistake is in no key
+	Err    error
 }
 
 func (e *FileError) Error() string {
-	if e.Key == "" {
+	switch {
+	case e.Column > 0:
+		return fmt.Sprintf("%s, line %d, column %d: %v", e.File, e.Line, e.Column, e.Err)
+	case e.Key == "":
 		return fmt.Sprintf("%s, line %d: %v", e.File, e.Line, e.Err)
 	}
 	return fmt.Sprintf("%s, line %d, key %s: %v", e.File, e.Line, e.Key, e.Err)

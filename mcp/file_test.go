@@ -70,16 +70,16 @@ func TestAMistakeIsNamedWithItsFileItsKeyAndItsLine(t *testing.T) {
 		"{\"mcpServers\": {\"a\": {\"command\":\n\"${NONE}\"}}}": "line 2, key mcpServers.a.command: invalid: the " +
 			"variable NONE is not set",
 
-		"{\n// mine\n}":               "line 2: a comment",
-		"{\n\"mcpServers\": {},\n}":   "line 3: no JSON",
-		"{\n\"mcpServers\": {\n":      "line 3: the file ends",
-		"{\"mcpServers\": {}}\n\n1":   "line 3: something follows",
+		"{\n// mine\n}":               "line 2, column 1: a comment",
+		"{\n\"mcpServers\": {},\n}":   "line 3, column 1: a comma before the closing }",
+		"{\n\"mcpServers\": {\n":      "line 3, column 1: the file ends",
+		"{\"mcpServers\": {}}\n\n1":   "line 3, column 1: something follows",
 		"{\"a\":1,\n\"a\":2}":         "line 2, key a: the key stands there twice",
-		"{\"mcpServers\":\n\"\xff\"}": "line 2: bytes that are not UTF-8",
-		"\xef\xbb\xbf{}":              "line 1: a byte order mark",
+		"{\"mcpServers\":\n\"\xff\"}": "line 2, column 2: bytes that are not UTF-8",
+		"\xef\xbb\xbf{}":              "line 1, column 1: a byte order mark",
 
 		strings.Repeat("[", 17): "line 1: nested deeper than 16",
-		strings.Repeat("[", 16): "line 1: the file ends in the middle",
+		strings.Repeat("[", 16): "line 1, column 17: the file ends in the middle",
 		"{\n\"servers\": {}}":   "line 2, key servers: this key is not known",
 	} {
 		_, err := parseFile("/h/.mcp.json", []byte(text), lookUp)

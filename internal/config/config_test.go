@@ -265,11 +265,11 @@ func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 			"keep one",
 		},
 		"a key twice": {
-			"corebot.yaml", "llm: {model: a, model: b}", "already defined",
+			"corebot.yaml", "llm: {model: a, model: b}", "stands there twice",
 			"correct the file",
 		},
 		"a key twice in JSON": {
-			"corebot.json", `{"bus":{"lease":"5m"},"bus":{"lease":"6m"}}`, "the field \"bus\" stands there twice",
+			"corebot.json", `{"bus":{"lease":"5m"},"bus":{"lease":"6m"}}`, "the name \"bus\" stands there twice",
 			"correct the file",
 		},
 		"a second document": {
@@ -281,14 +281,14 @@ func TestMistakesInAFileAreRefusedWithTheirPlaceAndWhatToDo(t *testing.T) {
 			"correct the file",
 		},
 		"a second document that cannot be read": {
-			"corebot.yaml", "llm: {model: a}\n---\nllm: {model: a, model: b}", "already defined",
+			"corebot.yaml", "llm: {model: a}\n---\nllm: {model: a, model: b}", "stands there twice",
 			"correct the file",
 		},
 		"no settings at all":         {"corebot.yaml", "hello", "a name, a colon and a value", "correct the file"},
 		"a list":                     {"corebot.yaml", "- llm", "a name, a colon and a value", "correct the file"},
-		"a tab":                      {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "spaces before a name"},
+		"a tab":                      {"corebot.yaml", "llm:\n\tmodel: x", "line 2", "correct the file"},
 		"TOML cut short":             {"corebot.toml", "[bus", "toml", "correct the file"},
-		"JSON with a comma too many": {"corebot.json", `{"bus":{},}`, "invalid character", "correct the file"},
+		"JSON with a comma too many": {"corebot.json", `{"bus":{},}`, "a comma before", "correct the file"},
 		"a word for a number": {
 			"corebot.yaml", "bus: {max_attempts: many}",
 			"bus.max_attempts is not a whole number", "digits",

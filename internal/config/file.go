@@ -10,8 +10,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
@@ -43,7 +46,7 @@ func (s *settings) readFile(home string) error {
 	}
 	tree := map[string]any{}
 	if err := decode(path, data, tree); err != nil {
-		return corebot.WithHint(fmt.Errorf("read %s: %w", path, err), hintOfSyntax(data, err)+"; nothing else was done")
+		return corebot.WithHint(fmt.Errorf("read %s%w", path, err), "correct the file; nothing else was done")
 	}
 	return s.merge(path, "", tree, map[string]bool{})
 }
@@ -98,27 +101,29 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// decode reads YAML, TOML or JSON, by the name of the file. Its errors are one line.
+// decode reads YAML, TOML or JSON, by the name of the file. Its errors are one line in plain words. They begin with the
+// place in the file, or with a colon.
 func decode(path string, data []byte, into map[string]any) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // decoders of other people, on text of anyone
-			err = fmt.Errorf("it cannot be decoded: %v", p)
+			err = fmt.Errorf(": it cannot be decoded: %v", p)
 		}
 	}()
-	decoder, err := viper.NewCodecRegistry().Decoder(strings.TrimPrefix(filepath.Ext(path), "."))
+	kind := strings.TrimPrefix(filepath.Ext(path), ".")
+	decoder, err := viper.NewCodecRegistry().Decoder(kind)
 	if err != nil {
-		return err
+		return fmt.Errorf(": %w", err)
 	}
-	err = decoder.Decode(data, into)
-	if err == nil {
+	if kind == "json" {
+		if err := checkWhole(path, data); err != nil {
+			return misread(kind, data, err)
+		}
+	}
+	if err = decoder.Decode(data, into); err == nil {
 		err = checkWhole(path, data)
 	}
 	if err != nil {
-		said := strings.Join(strings.Fields(err.Error()), " ")
-		if strings.Contains(said, "into map[string]interface") {
-			said = "it has no settings at its top: a setting is a name, a colon and a value"
-		}
-		return errors.New(said)
+		return misread(kind, data, err)
 	}
 	return nil
 }
@@ -147,15 +152,6 @@ func checkWhole(path string, data []byte) error {
 		}
 	}
 	return nil
-}
-
-// hintOfSyntax says what mends a file that the decoder refuses. The decoder of YAML does not name its most common
-// mistake.
-func hintOfSyntax(data []byte, err error) string {
-	if strings.Contains(err.Error(), "cannot start any token") && bytes.ContainsRune(data, '\t') {
-		return "correct the file: YAML takes spaces before a name, and no tabs"
-	}
-	return "correct the file"
 }
 
 // merge sets what a file says, key by key in their order. It walks the file's own tree, because viper leaves out empty
@@ -304,4 +300,146 @@ func meant(name string, known []string, full func(string) string) string {
 		return "did you mean \"" + full(near) + "\"?"
 	}
 	return whereAll
+}
+
+// misread says in plain words, and with the place, why a decoder refuses a settings file. The words of the decoders
+// are for programmers, and YAML's name the line at which a block begins, or none.
+func misread(kind string, data []byte, err error) error {
+	said := strings.Join(strings.Fields(err.Error()), " ")
+	if strings.Contains(said, "into map[string]interface") || strings.Contains(said, "type map[string]interface") {
+		return errors.New(": it has no settings at its top: a setting is a name, a colon and a value")
+	}
+	bad, placed := (*strictjson.Error)(nil), (interface{ Position() (row, column int) })(nil)
+	switch {
+	case errors.As(err, &bad):
+		line, column := strictjson.Place(data, bad.At)
+		return at(line, column, bad.Words(data))
+	case errors.As(err, &placed): // TOML
+		line, column := placed.Position()
+		return at(line, column, tomlWords(strings.TrimPrefix(said, "toml: ")))
+	case kind == "yaml" || kind == "yml":
+		return misreadYAML(data, said)
+	}
+	return errors.New(": " + said)
+}
+
+func at(line, column int, words string) error {
+	return fmt.Errorf(", line %d, column %d: %s", line, column, words)
+}
+
+// tomlWords are the words of the decoder of TOML, or plainer ones.
+func tomlWords(said string) string {
+	switch {
+	case strings.Contains(said, "incomplete number"):
+		return "a value is missing, or a text has no quotes around it"
+	case strings.HasPrefix(said, "expected character "):
+		return "want " + strings.TrimPrefix(said, "expected character ") + " here"
+	}
+	return said
+}
+
+var (
+	yamlDoubled = regexp.MustCompile(`line (\d+): mapping key ("[^"]*") already defined at line (\d+)`)
+	yamlAlias   = regexp.MustCompile(`unknown anchor '([^']*)' referenced`)
+	yamlLine    = regexp.MustCompile(`^yaml: line \d+: `)
+)
+
+// misreadYAML finds the place of a mistake in YAML, and names what people usually did there.
+func misreadYAML(data []byte, said string) error {
+	if m := yamlDoubled.FindStringSubmatch(said); m != nil {
+		line, _ := strconv.Atoi(m[1])
+		text, column, _ := lineOf(data, line)
+		if name, err := strconv.Unquote(m[2]); err == nil { // two names can stand in one line
+			column = max(column, 1+strings.LastIndex(text, name))
+		}
+		return at(line, column, fmt.Sprintf("the name %s stands there twice, and also in line %s", m[2], m[3]))
+	}
+	if !utf8.Valid(data) {
+		for i := 0; i < len(data); {
+			r, n := utf8.DecodeRune(data[i:])
+			if r == utf8.RuneError && n == 1 {
+				line, column := strictjson.Place(data, i)
+				return at(line, column, "bytes that are not UTF-8")
+			}
+			i += n
+		}
+	}
+	if m := yamlAlias.FindStringSubmatch(said); m != nil {
+		line, column := strictjson.Place(data, max(bytes.Index(data, []byte("*"+m[1])), 0))
+		return at(line, column, "a value that begins with * needs quotes around it")
+	}
+	if !strings.HasPrefix(said, "yaml: ") {
+		return errors.New(": " + said) // an error of ours
+	}
+	said = strings.TrimPrefix(yamlLine.ReplaceAllString(said, ""), "yaml: ")
+	line := firstBadLine(data)
+	text, column, indent := lineOf(data, line)
+	words := said
+	switch value := text[min(valueAt(text), len(text)):]; {
+	case strings.Contains(indent, "\t"):
+		column, words = 1+strings.IndexByte(indent, '\t'), "a tab before a name: YAML takes spaces"
+	case strings.Contains(said, "cannot start any token") && value != "":
+		column = 1 + utf8.RuneCountInString(text[:valueAt(text)])
+		words = fmt.Sprintf("a value that begins with %c needs quotes around it", []rune(value)[0])
+	case strings.Contains(said, "mapping values are not allowed"):
+		words = "a colon too many: a value with a colon and a space in it needs quotes, and a name needs a colon " +
+			"behind it"
+	case strings.Contains(said, "unexpected end of stream"):
+		words = "a quote that begins here, or below, is not closed"
+	case strings.Contains(said, "did not find expected ',' or"):
+		words = "a bracket that begins here, or above, is not closed, or a comma is missing"
+	case strings.Contains(said, "could not find expected ':'"):
+		words = "a name without a colon behind it"
+	case strings.Contains(said, "did not find expected"):
+		words = "this line does not fit those above it: see whether it is indented as they are, and whether quotes " +
+			"are closed"
+	}
+	return at(line, column, words)
+}
+
+// valueAt is the byte at which the value of a line of YAML begins.
+func valueAt(line string) int {
+	if at := strings.Index(line, ": "); at >= 0 {
+		return at + 2 + len(line[at+2:]) - len(strings.TrimLeft(line[at+2:], " "))
+	}
+	return len(line) - len(strings.TrimLeft(line, " -"))
+}
+
+// lineOf is a line of a file, the column at which its text begins, and what stands before that.
+func lineOf(data []byte, line int) (text string, column int, indent string) {
+	lines := strings.Split(string(data), "\n")
+	text = lines[min(max(line, 1), len(lines))-1]
+	indent = text[:len(text)-len(strings.TrimLeft(text, " \t"))]
+	return text, 1 + len(indent), indent
+}
+
+// lookAhead is how many lines a value of a settings file usually spans at most.
+const lookAhead = 10
+
+// firstBadLine is the line up to which a file of YAML cannot be read, and is no better with the lines that follow. A
+// quoted text or a bracket over several lines is bad up to its last line only.
+func firstBadLine(data []byte) int {
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	if n := len(lines); n > 0 && len(lines[n-1]) == 0 {
+		lines = lines[:n-1]
+	}
+	good := func(n int) bool {
+		var node yaml.Node
+		return yaml.Unmarshal(slices.Concat(lines[:n]...), &node) == nil
+	}
+	low, high := 0, len(lines) // the lines up to low are good, and those up to high are bad
+	for high-low > 1 {
+		middle, better := (low+high)/2, 0
+		for n := middle; n < min(high, middle+lookAhead) && better == 0; n++ {
+			if good(n) {
+				better = n
+			}
+		}
+		if better > 0 {
+			low = better
+		} else {
+			high = middle
+		}
+	}
+	return max(high, 1)
 }

@@ -3,6 +3,7 @@ package strictjson_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -254,4 +255,41 @@ func compact(t *testing.T, data []byte) []byte {
 		t.Fatal(err)
 	}
 	return out
+}
+
+func TestAMistakeIsToldByItsPlaceInPlainWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "1:1 the file is empty",
+		"{\n \"é\": {\n":        "3:1 the file ends in the middle",
+		"{\"é\": 1,}":           "1:9 a comma before the closing }",
+		"[1,\n 2,\n]":           "3:1 a comma before the closing ]",
+		`{"a" "x"}`:             "1:6 a colon is missing",
+		`{"a": 1 "b": 2}`:       "1:9 a comma or a } is missing",
+		`[1 2]`:                 "1:4 a comma or a ] is missing",
+		`{'a': 1}`:              "1:2 single quotes",
+		"{\n// c\n}":            "2:1 a comment",
+		"{\"a\": 1, # c\n}":     "1:10 a comment",
+		`{"a": 1} x`:            "1:10 something follows",
+		`{"a": tru}`:            "1:7 neither true nor false nor null",
+		`{"a": "\q"}`:           "1:7 a backslash",
+		"{\"a\": \"x\ny\"}":     "1:7 a line break",
+		"{a: 1}":                "1:2 nothing in JSON begins with 'a'",
+		"{\"a\": hello}":        "1:7 nothing in JSON begins with 'h'",
+		"\xef\xbb\xbf{}":        "1:1 a byte order mark",
+		"{\"a\": \"\xff\"}":     "1:8 bytes that are not UTF-8",
+		`{"a": 1, "a": 2}`:      "1:10 the name \"a\" stands there twice",
+		strings.Repeat("[", 11): "1:11 it is nested deeper than 10",
+	} {
+		err := strictjson.Check([]byte(text), 10, strictjson.Rules{})
+		var bad *strictjson.Error
+		if !errors.As(err, &bad) {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		line, column := strictjson.Place([]byte(text), bad.At)
+		got := fmt.Sprintf("%d:%d %s", line, column, bad.Words([]byte(text)))
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%q is told as %q (%v), want %q", text, got, err, want)
+		}
+	}
 }
