@@ -124,11 +124,26 @@ func scanTask(s scanner) (t corebot.Task, err error) {
 // Create stores a new task and returns it with its number. Where there are as many tasks as a limit allows, the error
 // is [corebot.ErrTooManyTasks]. A task whose origin another one has is not stored again: Create returns the other.
 func (s *Tasks) Create(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error) {
-	err := s.db.write(ctx, "task.create", func(t *tx) (err error) {
-		task, err = s.createTx(t, task, limits)
+	task, _, err := s.CreateOnce(ctx, task, limits)
+	return task, err
+}
+
+// CreateOnce is Create, and says whether it made the task: another task can have its origin.
+func (s *Tasks) CreateOnce(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (has corebot.Task,
+	made bool, err error,
+) {
+	err = s.db.write(ctx, "task.create", func(t *tx) (err error) {
+		made = false // a transaction can run again
+		if task.Origin != "" {
+			if has, err = oneTask(t, taskOfOrigin, task.Origin); err != nil || has.ID != 0 {
+				return err
+			}
+		}
+		has, err = s.createTx(t, task, limits)
+		made = err == nil
 		return err
 	})
-	return task, err
+	return has, made, err
 }
 
 // createTx checks its rules before it writes.

@@ -112,8 +112,8 @@ func (s *shell) meets(cmd *cobra.Command, g corebot.Grant) error {
 			corebot.ErrNotFound, near),
 			"nothing has changed, and nobody needs the role normal in advance: `corebot admin list` shows the roles")
 	case !found.Known && channel:
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "warning: no message of %s is stored yet%s The role holds from his first "+
-			"message on; `corebot admin revoke` takes it away again\n", g.Principal, cmp.Or(near, "."))
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "warning: no message of %s is stored yet%s The role holds from his "+
+			"first message on; `corebot admin revoke` takes it away again\n", g.Principal, cmp.Or(near, "."))
 	case found.Known && g.Chat == (corebot.Key{}):
 		err = warnOfOthers(cmd, g, found.Roles)
 	}

@@ -55,8 +55,9 @@ import (
 
 // Store is what event files need of the tasks.
 type Store interface {
-	// Create stores a task, once for each origin.
-	Create(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (corebot.Task, error)
+	// CreateOnce stores a task, once for each origin. made says whether this call did.
+	CreateOnce(ctx context.Context, task corebot.Task, limits corebot.TaskLimits) (has corebot.Task, made bool,
+		err error)
 	// OfFiles gives the repeated tasks that were made of files, by their origins behind one.
 	OfFiles(ctx context.Context, after string, limit int) ([]corebot.Task, error)
 	Change(ctx context.Context, id, version int64, action corebot.TaskAction, next time.Time) (corebot.Task, error)
@@ -363,13 +364,14 @@ func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPerio
 		return false, false, d.reject(f, err)
 	}
 	task, err := d.task(ctx, f, e, raw)
+	made := false
 	if err == nil {
 		if d.shut[task.Key] { // an earlier file of the chat waits
 			err = corebot.ErrChatHasTooMany
 		} else if e.typ == periodic {
-			err = d.keep(ctx, task)
+			made, err = d.keep(ctx, task)
 		} else {
-			_, err = d.store.Create(ctx, task, d.Limits)
+			_, made, err = d.store.CreateOnce(ctx, task, d.Limits)
 		}
 	}
 	switch {
@@ -384,7 +386,9 @@ func (d *Directory) take(ctx context.Context, f found, since time.Time) (isPerio
 	default:
 		return false, false, err
 	}
-	d.files.WithLabelValues(taken).Inc()
+	if made { // an earlier process can have made it
+		d.files.WithLabelValues(taken).Inc()
+	}
 	if e.typ == periodic {
 		return true, false, nil
 	}
@@ -430,16 +434,16 @@ func (d *Directory) read(f found) ([]byte, error) {
 }
 
 // keep makes the task of a periodic file, in place of the one that an earlier version of the file made.
-func (d *Directory) keep(ctx context.Context, want corebot.Task) error {
-	has, err := d.store.Create(ctx, want, d.Limits)
+func (d *Directory) keep(ctx context.Context, want corebot.Task) (made bool, err error) {
+	has, made, err := d.store.CreateOnce(ctx, want, d.Limits)
 	if err != nil || same(has, want) {
-		return err
+		return made, err
 	}
 	if _, err = d.store.Change(ctx, has.ID, has.Version, corebot.TaskRemove, time.Time{}); err != nil {
-		return err
+		return false, err
 	}
-	_, err = d.store.Create(ctx, want, d.Limits)
-	return err
+	_, made, err = d.store.CreateOnce(ctx, want, d.Limits)
+	return made, err
 }
 
 // same says whether a task is the one that a file describes. Its due times are its own.

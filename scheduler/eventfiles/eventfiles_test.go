@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/needs"
 	"github.com/corebot/corebot/scheduler"
@@ -115,6 +117,18 @@ func left(t *testing.T, dir string) (names []string) {
 	return names
 }
 
+// requireTaken compares the metric of the files whose tasks this process has made.
+func (r *rig) requireTaken(want int) {
+	r.t.Helper()
+	got, err := r.options.Metrics.(*prometheus.Registry).Gather()
+	must(r.t, err)
+	for _, m := range got[0].GetMetric() {
+		if m.GetLabel()[0].GetValue() == "taken" && int(m.GetCounter().GetValue()) != want {
+			r.t.Errorf("%v files are counted as taken, want %d", m.GetCounter().GetValue(), want)
+		}
+	}
+}
+
 func (r *rig) requireLeft(want ...string) {
 	r.t.Helper()
 	if got := left(r.t, r.dir); !slices.Equal(got, want) {
@@ -189,8 +203,10 @@ func TestAPeriodicFileIsItsTask(t *testing.T) {
 	}
 	r.requireLeft("report.json")
 
+	r.options.Metrics = prometheus.NewRegistry()
 	r.begin(r.Tasks) // another process
 	r.files.Look(t.Context())
+	r.requireTaken(0)
 	if again := r.one(); again.ID != task.ID {
 		t.Errorf("after a restart the task is %d, before it was %d", again.ID, task.ID)
 	}
@@ -204,6 +220,7 @@ func TestAPeriodicFileIsItsTask(t *testing.T) {
 	if changed := r.one(); changed.ID == task.ID || changed.Schedule.TimeZone != "Asia/Tokyo" {
 		t.Errorf("after a change of the file the task is %+v", changed)
 	}
+	r.requireTaken(1)
 
 	must(t, os.Remove(filepath.Join(r.dir, "report.json")))
 	r.files.Look(t.Context())
@@ -248,9 +265,9 @@ func TestFilesAreTakenInTheOrderOfTheirWriting(t *testing.T) {
 // crashing stores a task and fails then, as a process that is killed before the file is gone.
 type crashing struct{ *storage.Tasks }
 
-func (c crashing) Create(ctx context.Context, t corebot.Task, l corebot.TaskLimits) (corebot.Task, error) {
-	_, err := c.Tasks.Create(ctx, t, l)
-	return corebot.Task{}, errors.Join(errors.New("killed"), err)
+func (c crashing) CreateOnce(ctx context.Context, t corebot.Task, l corebot.TaskLimits) (corebot.Task, bool, error) {
+	_, err := c.Create(ctx, t, l)
+	return corebot.Task{}, false, errors.Join(errors.New("killed"), err)
 }
 
 func TestAFileThatACrashHasLeftMakesNoSecondTask(t *testing.T) {
@@ -260,10 +277,12 @@ func TestAFileThatACrashHasLeftMakesNoSecondTask(t *testing.T) {
 	r.write("a.json", text)
 	r.files.Look(t.Context())
 	r.requireLeft("a.json")
+	r.options.Metrics = prometheus.NewRegistry()
 	r.begin(r.Tasks)
 	r.files.Look(t.Context())
 	r.requireLeft()
 	r.one()
+	r.requireTaken(0)       // the process before counted it, or was killed
 	r.write("a.json", text) // the same words in a new file are another event
 	r.files.Look(t.Context())
 	if n := len(r.tasks()); n != 2 {
@@ -444,9 +463,9 @@ type countingStore struct {
 	n int
 }
 
-func (s *countingStore) Create(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, error) {
+func (s *countingStore) CreateOnce(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, bool, error) {
 	s.n++
-	return s.Tasks.Create(ctx, task, l)
+	return s.Tasks.CreateOnce(ctx, task, l)
 }
 
 func TestAChatWithoutRoomHoldsUpNoOtherChat(t *testing.T) {
@@ -505,12 +524,12 @@ type slowStore struct {
 	first       atomic.Bool
 }
 
-func (s *slowStore) Create(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, error) {
+func (s *slowStore) CreateOnce(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, bool, error) {
 	if s.first.CompareAndSwap(false, true) {
 		close(s.begun)
 		<-s.goOn
 	}
-	return s.Tasks.Create(ctx, task, l)
+	return s.Tasks.CreateOnce(ctx, task, l)
 }
 
 // TestTheSystemGoesOnToTellAfterItHasLostWords has more files change, while one is taken, than Linux keeps words of.
