@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/lazy"
 	"github.com/corebot/corebot/internal/nearest"
 	"github.com/corebot/corebot/internal/owned"
 	"github.com/corebot/corebot/internal/strictjson"
@@ -339,14 +339,14 @@ func tomlWords(said string) string {
 }
 
 var (
-	yamlDoubled = regexp.MustCompile(`line (\d+): mapping key ("[^"]*") already defined at line (\d+)`)
-	yamlAlias   = regexp.MustCompile(`unknown anchor '([^']*)' referenced`)
-	yamlLine    = regexp.MustCompile(`^yaml: line \d+: `)
+	yamlDoubled = lazy.Regexp(`line (\d+): mapping key ("[^"]*") already defined at line (\d+)`)
+	yamlAlias   = lazy.Regexp(`unknown anchor '([^']*)' referenced`)
+	yamlLine    = lazy.Regexp(`^yaml: line \d+: `)
 )
 
 // misreadYAML finds the place of a mistake in YAML, and names what people usually did there.
 func misreadYAML(data []byte, said string) error {
-	if m := yamlDoubled.FindStringSubmatch(said); m != nil {
+	if m := yamlDoubled().FindStringSubmatch(said); m != nil {
 		line, _ := strconv.Atoi(m[1])
 		text, column, _ := lineOf(data, line)
 		if name, err := strconv.Unquote(m[2]); err == nil { // two names can stand in one line
@@ -364,14 +364,14 @@ func misreadYAML(data []byte, said string) error {
 			i += n
 		}
 	}
-	if m := yamlAlias.FindStringSubmatch(said); m != nil {
+	if m := yamlAlias().FindStringSubmatch(said); m != nil {
 		line, column := strictjson.Place(data, max(bytes.Index(data, []byte("*"+m[1])), 0))
 		return at(line, column, "a value that begins with * needs quotes around it")
 	}
 	if !strings.HasPrefix(said, "yaml: ") {
 		return errors.New(": " + said) // an error of ours
 	}
-	said = strings.TrimPrefix(yamlLine.ReplaceAllString(said, ""), "yaml: ")
+	said = strings.TrimPrefix(yamlLine().ReplaceAllString(said, ""), "yaml: ")
 	line := firstBadLine(data)
 	text, column, indent := lineOf(data, line)
 	words := said

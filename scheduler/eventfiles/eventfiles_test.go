@@ -463,7 +463,9 @@ type countingStore struct {
 	n int
 }
 
-func (s *countingStore) CreateOnce(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, bool, error) {
+func (s *countingStore) CreateOnce(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, bool,
+	error,
+) {
 	s.n++
 	return s.Tasks.CreateOnce(ctx, task, l)
 }
@@ -524,7 +526,9 @@ type slowStore struct {
 	first       atomic.Bool
 }
 
-func (s *slowStore) CreateOnce(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, bool, error) {
+func (s *slowStore) CreateOnce(ctx context.Context, task corebot.Task, l corebot.TaskLimits) (corebot.Task, bool,
+	error,
+) {
 	if s.first.CompareAndSwap(false, true) {
 		close(s.begun)
 		<-s.goOn
