@@ -24,6 +24,9 @@ func (c *Channel) Secure(implicit bool) {
 // Late has a channel have seen a copy that came so late.
 func (c *Channel) Late(d time.Duration) { c.noteLate(d) }
 
+// Waits is how long a copy may be on its way now.
+func (c *Channel) Waits() time.Duration { return c.waits() }
+
 // Arrives is how long the tests wait for a copy.
 func Arrives() time.Duration { return arrives }
 

@@ -225,11 +225,11 @@ func (s shape) takes(name string, v any) bool {
 
 func TestNoToolRunsOnArgumentsThatAreNotValid(t *testing.T) {
 	box, who, offered := realTools(t)
-	for i, tool := range offered {
+	for i, tool := range long.Every(4, offered) {
 		var s shape
 		must(t, json.Unmarshal(tool.Schema, &s))
 		bad := s.bad(t)
-		if long.Or(i%30 != 0, false) { // to redact a megabyte takes a while
+		if long.Or(i != 0, false) { // to redact a megabyte takes a while
 			delete(bad, "a megabyte of a name")
 			delete(bad, "more than two of them")
 		}

@@ -9,9 +9,11 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 )
 
 func TestFiveHundredSocketsAreLight(t *testing.T) {
+	long.Only(t, "TestFiveHundredSocketsFollowOneChat")
 	a := daemon(t, t.TempDir())
 	app, reader := newSender(t, a, "app", "*"), newAPI(t, a, "reader", corebot.ScopeRead)
 	app.say(`{"content": "warm up", "wait": 30}`)

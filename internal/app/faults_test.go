@@ -19,6 +19,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/tools"
 )
 
@@ -72,7 +73,7 @@ func open(t testing.TB, srv *llmtest.Running) llm.Model {
 // and so is the chat's own next message.
 func TestAChatThatMeetsAFaultIsToldInTimeAndNobodyElseNoticesIt(t *testing.T) {
 	survivals := llmtest.Survivals()
-	for _, f := range llmtest.Faults() {
+	for _, f := range long.Every(7, llmtest.Faults()) {
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { meet(t, f, survivals[f.Name]) })

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -20,11 +19,12 @@ import (
 	"github.com/corebot/corebot/agent/llm/openai"
 	"github.com/corebot/corebot/bus"
 	"github.com/corebot/corebot/internal/apptest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/tools"
 )
 
-var flatTurns = flag.Int("flat.turns", 300,
-	"turns with faults after which memory and goroutines are to be what they were; 10000 is the long form")
+var flatTurns = long.Int("flat.turns", 100, 300,
+	"turns with faults after which memory and goroutines are to be what they were")
 
 const (
 	flatChats = 20
@@ -36,9 +36,9 @@ const (
 func TestManyTurnsWithFaultsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFlat(t)
-		f.run(*flatTurns / 3)
+		f.run(flatTurns() / 3)
 		warm, before := f.said, f.measure()
-		f.run(*flatTurns - warm)
+		f.run(flatTurns() - warm)
 		after := f.measure()
 		t.Logf("after %d turns: %+v; after %d: %+v; %d failures, %d summaries", warm, before, f.said, after, f.failures,
 			f.summaries)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/corebot/corebot/internal/app"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/long"
 )
 
 const hostileText = `<script>document.title='broken'</script><img src=x onerror="document.title='broken'">`
@@ -86,6 +87,7 @@ func largeHome(t *testing.T) string {
 
 // No page and no list grows with the home: each has a bound in bytes and in rows, and says that there is more.
 func TestPagesOfALargeHomeAreSmall(t *testing.T) {
+	long.Only(t, "TestAPageOfTheLongestFactsIsSmall")
 	const most = 45_000 // beside 80 kB of scripts and styles, which go packed and are kept
 	a := daemon(t, largeHome(t))
 	b, reader := loggedIn(t, a), newAPI(t, a, "reader", "read")

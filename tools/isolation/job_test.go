@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/corebot/corebot/internal/long"
 )
 
 // doJob is what the test binary does in a worker: words, of which the first says what.
@@ -213,10 +215,10 @@ func TestAJobIsCorebotsUserOnlyWhereItMayReachFilesAndHasNoMoreOfRootThanThat(t 
 
 func TestAWorkerThatDoesNotAnswerEndsItsJobAndNothingElse(t *testing.T) {
 	inEachMode(t, Options{}, func(t *testing.T, r *Runner) {
-		for _, input := range []string{
+		for _, input := range long.Every(2, []string{
 			"crash", "panic", "loop", "eat", "shout", "dials", "garbage garbage", "garbage \x00\x00\x00\x02{}",
 			"garbage \xff\xff\xff\xff", "garbage \x00\x00\x00\x05null1",
-		} {
+		}) {
 			limit := 20 * time.Second
 			if input == "loop" {
 				limit = time.Second

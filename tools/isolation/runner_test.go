@@ -169,8 +169,9 @@ func TestAnEntryWithItsMarkMayExecuteOtherPrograms(t *testing.T) {
 
 func TestOutputIsCappedWhileItIsRead(t *testing.T) {
 	inEachMode(t, Options{Allow: []string{self(t)}, MaxOutput: 1000}, func(t *testing.T, r *Runner) {
-		if end := run(t, r, 20*time.Second, self(t), "attempt", "flood", "100000000"); len(end.Output) != 1000 ||
-			end.Dropped < 100000000-1000 || end.Exit != 0 {
+		flood := long.Or(10_000_000, 100_000_000)
+		end := run(t, r, 20*time.Second, self(t), "attempt", "flood", strconv.Itoa(flood))
+		if len(end.Output) != 1000 || end.Dropped < int64(flood)-1000 || end.Exit != 0 {
 			t.Errorf("%d bytes kept, %d dropped, exit %d", len(end.Output), end.Dropped, end.Exit)
 		}
 	})
@@ -198,7 +199,7 @@ func TestNothingOutlivesAProgram(t *testing.T) {
 func TestADeadlineKillsEverything(t *testing.T) {
 	t.Parallel()
 	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
-		for _, how := range []string{"sleep", "stubborn", "closed", "crowd"} {
+		for _, how := range long.Every(3, []string{"sleep", "stubborn", "closed", "crowd"}) {
 			t.Run(how, func(t *testing.T) {
 				t.Parallel()
 				mark := newMark(t)
@@ -241,6 +242,7 @@ func TestTheEndOfTheCallersContextKillsEverything(t *testing.T) {
 }
 
 func TestWhatMultipliesFasterThanItIsKilledIsKilledToo(t *testing.T) {
+	long.Only(t, "TestADeadlineKillsEverything")
 	inEachMode(t, Options{Allow: []string{unsafeMark + self(t)}}, func(t *testing.T, r *Runner) {
 		mark := newMark(t)
 		ctx, stop := context.WithCancelCause(t.Context())
@@ -366,8 +368,8 @@ func TestAllOfThisHoldsForAUserWhoIsNotRoot(t *testing.T) {
 	}
 	// limits on processes count those of a user: these two are not in each other's way
 	for id, tests := range map[uint32]string{
-		12345: long.Or("NoProgramGetsOut$", "GetsOut"),
-		12346: long.Or("Works|Outlives|Deadline", "Works|Mark|Outlives|Deadline|Faster|Dies|Variables|Job"),
+		12345: long.Or("AProgramWorks", "GetsOut"),
+		12346: long.Or("Deadline", "Works|Mark|Outlives|Deadline|Faster|Dies|Variables|Job"),
 	} {
 		t.Run(tests, func(t *testing.T) {
 			t.Parallel()

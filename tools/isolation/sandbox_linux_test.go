@@ -32,6 +32,7 @@ import (
 
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/internal/egress"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/needs"
 )
 
@@ -291,6 +292,7 @@ func TestInASandboxCurlReachesTheListedDomains(t *testing.T) {
 func port(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
 
 func TestInASandboxGitClones(t *testing.T) {
+	long.Only(t, "TestInASandboxCurlReachesTheListedDomains")
 	t.Parallel()
 	needs.Program(t, "git")
 	r := newSandbox(t, Options{})
@@ -317,6 +319,7 @@ func TestInASandboxGitClones(t *testing.T) {
 }
 
 func TestInASandboxGoBuildsWithModules(t *testing.T) {
+	long.Only(t, "TestInASandboxAnyProgramRuns")
 	t.Parallel()
 	needs.Program(t, "go")
 	r := newSandbox(t, Options{})
@@ -360,6 +363,7 @@ func TestInASandboxGoBuildsWithModules(t *testing.T) {
 }
 
 func TestInASandboxNpmInstalls(t *testing.T) {
+	long.Only(t, "TestInASandboxAnyProgramRuns")
 	t.Parallel()
 	needs.Program(t, "npm")
 	r := newSandbox(t, Options{})
