@@ -64,7 +64,7 @@ func hostiles() []hostile {
 // TestHostileServersHarmNobody runs all of them at once beside a good server. The good server answers all the while,
 // and memory stays bounded. Each hostile server is found out. In the end no process and no goroutine is left.
 func TestHostileServersHarmNobody(t *testing.T) {
-	hostiles := long.Every(4, append(hostiles(), hostileWebs()...))
+	hostiles := long.Every(9, append(hostiles(), hostileWebs()...))
 	before := runtime.NumGoroutine()
 	web := httptest.NewServer(hostileWeb())
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
