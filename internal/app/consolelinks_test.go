@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -62,13 +63,56 @@ func TestALinkOnAnotherSiteLeadsToThePageOrToTheLogin(t *testing.T) {
 		t.Errorf("then it is %d, %.2000s", status, text)
 	}
 	status, text := out.answered(out.request(http.MethodGet, "/audit", nil, same...))
-	if status != http.StatusSeeOther || !strings.HasSuffix(text, "/login") {
+	if status != http.StatusSeeOther || !strings.HasSuffix(text, "/login?to=%2Faudit") {
 		t.Errorf("who is logged out gets %d, %s", status, text)
 	}
 	// The page to log in is there at once: what is behind the # of its address would be lost on the way.
 	if status, text := out.answered(out.request(http.MethodGet, "/login", nil, followed("cross-site")...)); status !=
 		http.StatusOK || !strings.Contains(text, "data-login") {
 		t.Errorf("the page to log in is %d, %s", status, text)
+	}
+}
+
+// A login ends on the page that was asked for. It leads to no other site, whatever the address of the page to log in
+// says.
+func TestALoginEndsOnThePageThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	a := daemon(t, t.TempDir())
+	for asked, want := range map[string]string{
+		"/audit?tool=a%20b&chat=%22x": "/audit?tool=a%20b&chat=%22x", "/": "/", "": "/", "audit": "/",
+		"//evil.example/x": "/", "///evil.example": "/", `/\evil.example`: "/", `\\evil.example`: "/",
+		"https://evil.example/": "/",
+		"/\t/evil.example":      "/", "/\n/evil.example": "/", "javascript:alert(1)": "/", "/x\r\nSet-Cookie: a=b": "/",
+		"/" + strings.Repeat("x", 5000): "/",
+	} {
+		b := newBrowser(t, a)
+		at := "/login?to=" + url.QueryEscape(asked)
+		status, text := b.get(at)
+		field := `<input type="hidden" name="to" value="` + html.EscapeString(asked) + `">`
+		if status != http.StatusOK || strings.Contains(text, field) != (asked == want) {
+			t.Errorf("the page to log in for %.80q is %d, %.2000s", asked, status, text)
+		}
+		post := func(code string) (int, string) {
+			return b.answered(b.request(http.MethodPost, "/login", url.Values{"code": {code}, "to": {asked}}))
+		}
+		if status, text := post("wrong"); status != http.StatusForbidden ||
+			strings.Contains(text, field) != (asked == want) {
+			t.Errorf("with a wrong code it is %d, %.2000s", status, text)
+		}
+		if status, text := post(codeOf(t, a)); status != http.StatusSeeOther || !strings.HasSuffix(text, want) ||
+			strings.Contains(text, "evil") {
+			t.Errorf("the login for %.80q ends with %d, %.200s, want %s", asked, status, text, want)
+		}
+		if status, text := b.answered(b.request(http.MethodGet, at, nil)); status != http.StatusSeeOther ||
+			text != want+"#" {
+			t.Errorf("who is logged in gets %d, %.200s for %.80q, want %s#", status, text, asked, want)
+		}
+	}
+	out := newBrowser(t, a)
+	r := out.request(http.MethodGet, "/audit?tool=x", nil)
+	if status, text := out.answered(r); status != http.StatusSeeOther ||
+		!strings.HasSuffix(text, "/login?to=%2Faudit%3Ftool%3Dx") {
+		t.Errorf("who is logged out gets %d, %s", status, text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/corebot/corebot"
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/internal/config"
+	"github.com/corebot/corebot/internal/operate"
 	"github.com/corebot/corebot/storage"
 )
 
@@ -133,6 +135,14 @@ func TestALongDeadLetterIsChangedWhole(t *testing.T) {
 	a := daemon(t, home)
 	b := loggedIn(t, a)
 	at := fmt.Sprintf("/deadletters/%d", letter)
+	k := corebot.Key{Agent: corebot.DefaultAgent, Channel: "webhook", Chat: "work"}
+	if _, err := operate.ShowChat.Call(t.Context(), a.Caller(), operate.ChatQuery{Key: k}); !errors.Is(err,
+		corebot.ErrNotFound) {
+		t.Fatalf("the chat has a row, and its page shows nothing: %v", err)
+	}
+	if status, text := b.get("/chats/" + k.String()); status != http.StatusOK {
+		t.Errorf("the chat of the dead letter is %d, %s", status, text)
+	}
 	_, text := b.get(at)
 	if len(text) > 40_000 || !strings.Contains(text, `href="?edit=yes#edit"`) {
 		t.Errorf("the page has %d bytes, and leads to no field: %.300s", len(text), text)

@@ -29,8 +29,8 @@ done
 `
 
 // One result of an MCP server taints the session, so each later call is asked about. The page of approvals names the
-// way out for the tool that reads, once, with the words that the commands and the API have. It has none for the tool
-// that writes.
+// way out for the tool that reads, once, with the words that the commands and the API have. So does the card in the
+// chat. Neither has one for the tool that writes.
 func TestAnApprovalOnThePageNamesTheWayOut(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -59,8 +59,12 @@ func TestAnApprovalOnThePageNamesTheWayOut(t *testing.T) {
 	b.eventually(chat, "the text")
 	say("/tool mcp__files__get {}\n/tool mcp__files__put {}")
 	b.eventually(chat, "May it call")
-	status, page := b.get("/approvals")
 	const way = "If you know that mcp__files__get only reads, "
+	_, page := b.get(chat)
+	if _, card, _ := strings.Cut(page, "May it call"); strings.Count(card, way) != 1 {
+		t.Errorf("the card in the chat is %s", card)
+	}
+	status, page := b.get("/approvals")
 	if status != 200 || !strings.Contains(page, "mcp__files__put") || strings.Count(page, "If you know that") != 1 ||
 		!strings.Contains(page, way) {
 		t.Errorf("the page of approvals is %d, %s", status, page)

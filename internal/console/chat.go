@@ -120,7 +120,12 @@ func (c *Console) chat(v *visit) error {
 		return err
 	}
 	if missing != nil && !d.Writes && len(waiting) == 0 { // a chat is there with the end of its first turn
-		return missing
+		dead, err := s.ListDeadLetters(v.ctx(), operate.DeadLetterQuery{
+			Filter: corebot.DeadLetterFilter{Key: k}, Part: operate.Part{Limit: 1},
+		})
+		if err != nil || len(dead.Rows) == 0 { // a dead letter leads to the chat of a turn that never ended
+			return cmp.Or(err, missing)
+		}
 	}
 	said, err := s.ReadHistory(v.ctx(), operate.HistoryQuery{
 		Key: k, Whole: true, Part: operate.Part{After: before, Limit: pageRows},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -62,6 +63,34 @@ func goOn(w http.ResponseWriter, r *http.Request) {
 		`<p><a href="`+to+`">Go on to Corebot</a></p>`)
 }
 
+// ownPath is a path of the console, with its query, that a request names; empty: it is none, or of another site.
+func ownPath(to string) string {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.Contains(to, `\`) || len(to) > maxPath {
+		return ""
+	}
+	if u, err := url.Parse(to); err != nil || u.Host != "" || u.Scheme != "" {
+		return "" // control characters, too, which browsers leave out
+	}
+	return to
+}
+
+// maxPath bounds the path to which a form leads back, in bytes.
+const maxPath = 4096
+
+// loginFor is the page to log in that leads on to a page of the console.
+func loginFor(to string) string {
+	if to = ownPath(to); to == "" || to == "/" {
+		return "/login"
+	}
+	return "/login?to=" + url.QueryEscape(to)
+}
+
+// loginData is what the page to log in shows.
+type loginData struct {
+	Wrong string // why the last code opened nothing
+	To    string // the page that was asked for; empty: none
+}
+
 // admitted serves those who are logged in. A page that others ask for becomes the page to log in.
 func (c *Console) admitted(serve func(*visit) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,10 +98,14 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 		switch {
 		case errors.Is(err, corebot.ErrNotFound):
 			if r.Method == http.MethodGet && !wantsJSON(r) && r.Header.Get("HX-Request") == "" && !wantsEvents(r) {
-				http.Redirect(w, r, "/login", http.StatusSeeOther)
+				http.Redirect(w, r, loginFor(r.URL.RequestURI()), http.StatusSeeOther)
 				return
 			}
-			w.Header().Set("HX-Redirect", "/login")
+			at := "/"
+			if u, err := url.Parse(r.Header.Get("HX-Current-URL")); err == nil {
+				at = u.RequestURI()
+			}
+			w.Header().Set("HX-Redirect", loginFor(at))
 			c.fail(&visit{console: c, w: w, r: r}, http.StatusUnauthorized, errLoggedOut)
 			return
 		case err != nil:
@@ -152,12 +185,13 @@ func (v *visit) loggedIn() bool {
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, err := c.sessionOf(r); err == nil {
 		// A browser keeps the part behind the # where an address has none, and this one can be a code.
-		w.Header().Set("Location", "/#")
+		w.Header().Set("Location", cmp.Or(ownPath(r.URL.Query().Get("to")), "/")+"#")
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
 	v := &visit{console: c, w: w, r: r}
-	if err := v.show(page{Name: "login", Title: "Log in"}); err != nil {
+	data := loginData{To: ownPath(r.URL.Query().Get("to"))}
+	if err := v.show(page{Name: "login", Title: "Log in", Data: data}); err != nil {
 		c.fail(v, statusOf(err), err)
 	}
 }
@@ -176,6 +210,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 			"nobody can log in"), "use the commands, or the HTTP API with a token"))
 		return
 	}
+	to := ownPath(r.PostFormValue("to"))
 	code := strings.ToLower(strings.TrimSpace(r.PostFormValue("code")))
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -184,8 +219,9 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		corebot.Plainly(runes.Head(r.UserAgent(), 200)))
 	if errors.Is(err, corebot.ErrNotFound) {
 		w.WriteHeader(http.StatusForbidden)
-		if err := v.show(page{Name: "login", Title: "Log in", Data: "This code opens nothing: it is wrong, was used " +
-			"before, or is older than ten minutes. Run corebot console again for a new one."}); err != nil {
+		data := loginData{To: to, Wrong: "This code opens nothing: it is wrong, was used before, or is older than " +
+			"ten minutes. Run corebot console again for a new one."}
+		if err := v.show(page{Name: "login", Title: "Log in", Data: data}); err != nil {
 			c.opts.Log.Error().Err(err).Msg("the page to log in")
 		}
 		return
@@ -199,7 +235,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		Name: c.cookieName(r), Value: secret, Path: "/", HttpOnly: true, Secure: c.secure(r),
 		SameSite: http.SameSiteStrictMode, Expires: session.ExpiresAt,
 	})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, cmp.Or(to, "/"), http.StatusSeeOther)
 }
 
 func (c *Console) logout(v *visit) error {
@@ -243,11 +279,7 @@ func (v *visit) back(result any, said, to string) error {
 	if wantsJSON(v.r) {
 		return v.json(http.StatusOK, result)
 	}
-	if from := v.r.PostFormValue("back"); strings.HasPrefix(from, "/") && !strings.HasPrefix(from, "//") {
-		if u, err := url.Parse(from); err == nil && u.Host == "" && u.Scheme == "" && !strings.Contains(from, `\`) {
-			to = from
-		}
-	}
+	to = cmp.Or(ownPath(v.r.PostFormValue("back")), to)
 	if said != "" {
 		v.console.flashes.set(v.session.ID, said)
 	}

@@ -101,7 +101,7 @@
         scrollTo(0, document.documentElement.scrollHeight);
         return;
       }
-      if (answer.status === 401) { location.assign("/login"); return; }
+      if (answer.status === 401) { location.assign("/login?to=" + encodeURIComponent(location.pathname + location.search)); return; }
       const why = await answer.json();
       said.textContent = why.detail + (why.hint ? " Hint: " + why.hint : "");
     } catch {

@@ -26,7 +26,7 @@
   const look = async (unreachable) => {
     try {
       const answer = await fetch("/session", { headers: { Accept: "application/json" } });
-      if (answer.status === 401) location.replace("/login");
+      if (answer.status === 401) location.replace("/login?to=" + encodeURIComponent(location.pathname + location.search));
       else document.documentElement.hidden = false;
     } catch { unreachable?.(); }
   };
