@@ -23,7 +23,8 @@ type Chat struct {
 	Think     Thinking   `json:"think,omitempty"`
 	Access    ChatAccess `json:"access,omitempty"` // empty: the rule of the channel decides
 	CreatedAt time.Time  `json:"createdAt"`
-	// UsedAt is when a turn last began there or something was last said there, in lists of chats.
+	// UsedAt is when a turn last began there, or something was last said there, in lists of chats. It is at least
+	// CreatedAt.
 	UsedAt time.Time `json:"usedAt,omitzero"`
 }
 

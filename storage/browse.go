@@ -14,22 +14,30 @@ import (
 // Lists of chats, of what was said in them, of replies and of senders, as people look through them.
 
 // listedChat are the columns of a chat in a list, of chats as c.
-const listedChat = `agent, channel, account, chat, thread, id, display_name, registered, session,
+const listedChat = `agent, channel, account, chat, thread, c.id, display_name, registered, session,
 	queue_mode, CASE model_session WHEN session THEN model ELSE '' END,
 	CASE think_session WHEN session THEN think ELSE '' END, access, created_at,
-	MAX(created_at, COALESCE((SELECT l.claimed_at FROM lanes l WHERE l.direction = 1 AND l.agent = c.agent
+	MAX(used_at, COALESCE((SELECT l.claimed_at FROM lanes l WHERE l.direction = 1 AND l.agent = c.agent
 	AND l.channel = c.channel AND l.account = c.account AND l.chat = c.chat AND l.thread = c.thread), 0),
 	COALESCE((SELECT h.at FROM history h WHERE h.chat_id = c.id
-	ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1), 0)) AS used`
+	ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT 1), 0)) AS used, used_at`
 
 const newestEntries = ` ORDER BY h.session DESC, h.seq DESC, h.ordinal DESC LIMIT ? + 0`
 
 var (
-	chatsBehind = &query{`SELECT ` + listedChat + ` FROM chats c WHERE id > ? AND ? IN ('', channel)
-		ORDER BY id LIMIT ? + 0`}
-	// The time of use is in no index: a page looks up the time of every chat of the channel.
-	chatsRecent = &query{`SELECT ` + listedChat + ` FROM chats c WHERE ? IN ('', channel) AND (used, id) < (?, ?)
-		ORDER BY used DESC, id DESC LIMIT ? + 0`}
+	chatsBehind = &query{`SELECT ` + listedChat + ` FROM chats c WHERE c.id > ? AND ? IN ('', channel)
+		ORDER BY c.id LIMIT ? + 0`}
+	// The index of the times of use goes by channels. A page of all channels takes one of each, and the newest of
+	// these: there are about ten channels, however many chats. The times of the index are to the minute, see [usedTx].
+	// The chats of a page stand in the order of their exact times.
+	chatsRecent = &query{`WITH RECURSIVE channels (name) AS (SELECT iif(?1 = '', (SELECT MIN(channel) FROM chats), ?1)
+		UNION ALL SELECT (SELECT MIN(channel) FROM chats WHERE channel > name) FROM channels
+			WHERE ?1 = '' AND name IS NOT NULL),
+		page (number) AS MATERIALIZED (SELECT c.id FROM channels CROSS JOIN chats c ON c.id IN (SELECT u.id
+			FROM chats u WHERE u.channel = channels.name AND (u.used_at, u.id) < (?2, ?3)
+			ORDER BY u.used_at DESC, u.id DESC LIMIT ?4 + 0)
+			ORDER BY c.used_at DESC, c.id DESC LIMIT ?4 + 0)
+		SELECT ` + listedChat + ` FROM page CROSS JOIN chats c ON c.id = page.number ORDER BY used DESC, c.id DESC`}
 	saidBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
 		AND (h.session, h.seq, h.ordinal) < (?, ?, ?) AND ` + saidAloud + newestEntries}
 	allBefore = &query{`SELECT ` + historyColumns + ` FROM history h WHERE h.chat_id = ?
@@ -56,12 +64,13 @@ func (c *Chats) Page(ctx context.Context, channel, after string,
 	if err := behind(after, "chats", &place); err != nil {
 		return nil, "", err
 	}
-	out, err = c.page(ctx, chatsBehind, place, channel, limit)
+	out, _, err = c.page(ctx, chatsBehind, place, channel, limit)
 	return out, nextPage(out, limit, func(c corebot.Chat) string { return cursor("chats", c.ID) }), err
 }
 
-// Recent gives the chats behind a cursor as Page does, the chat that was used last first. A chat that is used while
-// somebody walks through the pages comes at most once: it moves to the front, and a new walk finds it there.
+// Recent gives the chats behind a cursor as Page does, the chat that was used last first. Within a page the order is
+// exact. Of chats that were used within one minute, the end of a page can have the wrong ones. A chat that is used
+// while somebody walks through the pages comes at most once: it moves to the front, and a new walk finds it there.
 func (c *Chats) Recent(ctx context.Context, channel, after string,
 	limit int,
 ) (out []corebot.Chat, next string, err error) {
@@ -69,22 +78,31 @@ func (c *Chats) Recent(ctx context.Context, channel, after string,
 	if err := behind(after, "recent chats", &used, &id); err != nil {
 		return nil, "", err
 	}
-	out, err = c.page(ctx, chatsRecent, channel, used, id, limit)
-	return out, nextPage(out, limit, func(c corebot.Chat) string {
-		return cursor("recent chats", c.UsedAt.UnixMilli(), c.ID)
+	out, last, err := c.page(ctx, chatsRecent, channel, used, id, limit)
+	return out, nextPage(out, limit, func(corebot.Chat) string {
+		return cursor("recent chats", last.used, last.id)
 	}), err
 }
 
-func (c *Chats) page(ctx context.Context, q *query, args ...any) (out []corebot.Chat, err error) {
+// listed is the place of a chat in the index of the times of use.
+type listed struct{ used, id int64 }
+
+// page reads chats, and the last of their places in the index of the times of use.
+func (c *Chats) page(ctx context.Context, q *query, args ...any) (out []corebot.Chat, last listed, err error) {
+	last = listed{math.MaxInt64, math.MaxInt64}
 	err = c.db.reader.each(ctx, q, func(s scanner) error {
 		var chat corebot.Chat
 		k := &chat.Key
 		columns := append([]any{&k.Agent, &k.Channel, &k.Account, &k.Chat, &k.Thread}, chatColumns(&chat)...)
-		err := s.Scan(append(columns, moment{&chat.UsedAt})...)
+		used := int64(0)
+		err := s.Scan(append(columns, &used)...)
 		out = append(out, chat)
+		if used < last.used || used == last.used && chat.ID < last.id {
+			last = listed{used, chat.ID}
+		}
 		return err
 	}, args...)
-	return out, err
+	return out, last, err
 }
 
 // Before lists what people and the agent said in a chat before a place, in all its sessions, newest first, at most

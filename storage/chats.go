@@ -27,11 +27,15 @@ func (c *Chats) As(by corebot.AuditEvent) *Chats { return &Chats{c.db, by} }
 var (
 	selectChat = &query{`SELECT id, display_name, registered, session, queue_mode,
 		CASE model_session WHEN session THEN model ELSE '' END,
-		CASE think_session WHEN session THEN think ELSE '' END, access, created_at FROM chats
+		CASE think_session WHEN session THEN think ELSE '' END, access, created_at, used_at FROM chats
 		WHERE agent = ? AND channel = ? AND account = ? AND chat = ? AND thread = ?`}
 	insertChat = &query{
-		`INSERT INTO chats (agent, channel, account, chat, thread, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		`INSERT INTO chats (agent, channel, account, chat, thread, created_at, used_at)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)`,
 	}
+	useChat   = &query{`UPDATE chats SET used_at = ? WHERE id = ?`}
+	useChatOf = &query{`UPDATE chats SET used_at = ?1 WHERE agent = ?2 AND channel = ?3 AND account = ?4 AND chat = ?5
+		AND thread = ?6 AND used_at NOT BETWEEN ?1 - 59999 AND ?1`}
 	newSession  = &query{`UPDATE chats SET session = session + 1 WHERE id = ?`}
 	setChat     = &query{`UPDATE chats SET registered = ?, display_name = ? WHERE id = ?`}
 	setChatMode = &query{`UPDATE chats SET queue_mode = ? WHERE id = ?`}
@@ -50,6 +54,7 @@ var (
 func (c *Chats) Chat(ctx context.Context, k corebot.Key) (corebot.Chat, error) {
 	chat := corebot.Chat{Key: k, Session: 1}
 	_, err := c.db.reader.one(ctx, selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
+	chat.UsedAt = time.Time{} // to the minute: lists look for the exact time
 	return chat, err
 }
 
@@ -156,7 +161,18 @@ func chatColumns(c *corebot.Chat) []any {
 		(*string)(&c.Think),
 		(*string)(&c.Access),
 		moment{&c.CreatedAt},
+		moment{&c.UsedAt},
 	}
+}
+
+// usedTx notes that a chat is used, at most once a minute: an index goes by the time, so each note costs a turn as much
+// as one more entry of its history.
+func usedTx(t *tx, c corebot.Chat) error {
+	if since := t.now.Sub(c.UsedAt); since >= 0 && since < time.Minute {
+		return nil
+	}
+	_, err := t.exec(useChat, t.now, c.ID)
+	return err
 }
 
 // knownChatTx finds the chat of a key. An unknown chat is [corebot.ErrNotFound].
@@ -171,7 +187,7 @@ func knownChatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
 
 // chatTx finds or makes the chat of a key.
 func chatTx(t *tx, k corebot.Key) (corebot.Chat, error) {
-	chat := corebot.Chat{Key: k, Session: 1, CreatedAt: t.now}
+	chat := corebot.Chat{Key: k, Session: 1, CreatedAt: t.now, UsedAt: t.now}
 	found, err := t.one(selectChat, chatColumns(&chat), k.Agent, k.Channel, k.Account, k.Chat, k.Thread)
 	if err != nil || found {
 		return chat, err

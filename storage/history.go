@@ -211,6 +211,9 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 	}
 	if nothing {
 		entries = nil
+		if _, err := t.exec(useChatOf, append([]any{t.now}, keyArgs(d.Message.Key)...)...); err != nil {
+			return err
+		}
 		if r.Outcome.Verb == corebot.Done && r.Detached == 0 {
 			if _, err := t.exec(dropJournal, d.Life); err != nil {
 				return err
@@ -234,6 +237,9 @@ func appendHistoryTx(t *tx, d corebot.Delivery, entries []entryRow, r corebot.Re
 			return err
 		}
 		chat.Session++
+	}
+	if err := usedTx(t, chat); err != nil {
+		return err
 	}
 	t.said = true
 	for i, e := range entries {

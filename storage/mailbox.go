@@ -221,6 +221,9 @@ func sayTx(t *tx, k corebot.Key, m corebot.Message, by string, outside bool) err
 	if _, err := t.exec(takePlace, lane.id); err != nil {
 		return err
 	}
+	if err := usedTx(t, chat); err != nil {
+		return err
+	}
 	if nothing, err := keepsNothingTx(t, k); err != nil || nothing {
 		return err
 	}

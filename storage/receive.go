@@ -113,6 +113,9 @@ func hearTx(t *tx, p *parcel, l lane, life int64) error {
 	if _, err := t.exec(endNow, string(corebot.EndHeard), t.now, t.now, life); err != nil {
 		return err
 	}
+	if err := usedTx(t, chat); err != nil {
+		return err
+	}
 	if nothing, err := keepsNothingTx(t, p.Key); err != nil || nothing {
 		return err
 	}

@@ -419,7 +419,7 @@ func TestChatsAreListedAsTheyWereUsed(t *testing.T) {
 	const hour = 3_600_000
 	for i, name := range []string{"a", "b", "c", "d"} { // the order of their making
 		must(t, chats.Register(t.Context(), testKey(name), true, ""))
-		sideQuery(t, db.path, `UPDATE chats SET created_at = ? WHERE chat = ?`, (i+1)*hour, name)
+		sideQuery(t, db.path, `UPDATE chats SET created_at = ?1, used_at = ?1 WHERE chat = ?2`, (i+1)*hour, name)
 	}
 	elsewhere := testKey("e")
 	elsewhere.Channel = "other"
@@ -429,6 +429,7 @@ func TestChatsAreListedAsTheyWereUsed(t *testing.T) {
 	exchangeTest(t, db, testKey("a"), "m0", "ann", false)
 	sideQuery(t, db.path, `UPDATE history SET at = ? WHERE at > 0`, 9*hour)
 	sideQuery(t, db.path, `UPDATE lanes SET claimed_at = 0 WHERE chat = 'a'`)
+	sideQuery(t, db.path, `UPDATE chats SET used_at = ? WHERE chat = 'a'`, 9*hour)
 	all, _ := names("", 10)
 	if want := []string{"b", "a", "d", "c"}; !slices.Equal(all, want) {
 		t.Errorf("listed are %v, want %v", all, want)
@@ -441,6 +442,21 @@ func TestChatsAreListedAsTheyWereUsed(t *testing.T) {
 	}
 	if all, _ = names("", 10); all[0] != "c" {
 		t.Errorf("a new walk begins with %v", all)
+	}
+	_, err := NewSessions(db).Rewind(t.Context(), testKey("c"), 1, 0)
+	must(t, err)
+	_, err = NewSessions(db).Fork(t.Context(), corebot.Fork{From: testKey("a"), To: testKey("f")})
+	must(t, err)
+	sideQuery(t, db.path, `DELETE FROM history`) // as retention does
+	_, err = NewForgetting(db).Chat(t.Context(), testKey("b"), nil)
+	must(t, err)
+	if all, _ = names("", 10); !slices.Equal(all, []string{"f", "c", "a", "d"}) {
+		t.Errorf("after a rewind, a fork, retention and a deletion listed are %v", all)
+	}
+	everywhere, _, err := chats.Recent(t.Context(), "", "", 2)
+	must(t, err)
+	if len(everywhere) != 2 || everywhere[0].Key.Chat != "f" {
+		t.Errorf("in all channels listed are %v", everywhere)
 	}
 	for list, cursor := range map[string]string{"first seen": cursor("chats", 1), "none": "x"} {
 		if _, _, err := chats.Recent(t.Context(), "", cursor, 2); !errors.Is(err, corebot.ErrInvalid) {

@@ -70,6 +70,7 @@
 -- has 0117_page_vectors.sql
 -- has 0118_usage_by_sender.sql
 -- has 0119_forgotten.sql
+-- has 0120_chats_used.sql
 CREATE TABLE goose_db_version (
 		id INTEGER PRIMARY KEY AUTOINCREMENT,
 		version_id INTEGER NOT NULL,
@@ -135,7 +136,7 @@ CREATE TABLE chats (
   registered   INTEGER NOT NULL DEFAULT 0,
   session      INTEGER NOT NULL DEFAULT 1,
   created_at   INTEGER NOT NULL
-, queue_mode TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', model_session INTEGER NOT NULL DEFAULT 0, access TEXT NOT NULL DEFAULT '', think TEXT NOT NULL DEFAULT '', think_session INTEGER NOT NULL DEFAULT 0, skills TEXT NOT NULL DEFAULT '') STRICT;
+, queue_mode TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', model_session INTEGER NOT NULL DEFAULT 0, access TEXT NOT NULL DEFAULT '', think TEXT NOT NULL DEFAULT '', think_session INTEGER NOT NULL DEFAULT 0, skills TEXT NOT NULL DEFAULT '', used_at INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE UNIQUE INDEX chats_key ON chats (agent, channel, account, chat, thread);
 CREATE TABLE grants (
   channel    TEXT    NOT NULL,
@@ -812,6 +813,7 @@ CREATE TABLE forgotten (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX forgotten_messages ON forgotten (chat_id, sender, message_id, at);
 CREATE INDEX forgotten_linked ON forgotten (linked) WHERE linked <> 0;
+CREATE INDEX chats_used ON chats (channel, used_at);
 INSERT INTO audit_chain VALUES (1, 0, X'');
 INSERT INTO bootstrap VALUES (1, 0, 0, 0);
 INSERT INTO goose_db_version VALUES (1, 0, 1, CURRENT_TIMESTAMP);
@@ -887,11 +889,12 @@ INSERT INTO goose_db_version VALUES (70, 116, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (71, 117, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (72, 118, 1, CURRENT_TIMESTAMP);
 INSERT INTO goose_db_version VALUES (73, 119, 1, CURRENT_TIMESTAMP);
+INSERT INTO goose_db_version VALUES (74, 120, 1, CURRENT_TIMESTAMP);
 INSERT INTO history_indexed VALUES (1, 0);
 INSERT INTO link_failures VALUES (1, 0, 0);
 INSERT INTO pairing_failures VALUES (1, 0, 0);
 INSERT INTO store VALUES (1, 0, unixepoch() * 1000, 0, 0, '', 0, '', 0, X'');
 INSERT INTO vector_state VALUES (1, '', 0, 0, 0, 0, 0);
 DELETE FROM sqlite_sequence;
-INSERT INTO sqlite_sequence VALUES ('goose_db_version', 73);
+INSERT INTO sqlite_sequence VALUES ('goose_db_version', 74);
 INSERT INTO sqlite_sequence VALUES ('memory_pages', 0);
