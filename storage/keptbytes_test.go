@@ -260,7 +260,19 @@ func TestAnOverwritingKeepsTheLogShortBesideALongReader(t *testing.T) {
 	must(t, log.Empty(t.Context()))
 	must(t, log.Close())
 	reader := snapshot(t, beside(t, db))
-	if err := r.overwrite(t.Context()); err == nil {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		defer stop() // the wide form waits until it gives up by itself
+		for db.wal.frames.Load() < 2<<20 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(long.Or(300*time.Millisecond, time.Hour)):
+		}
+	}()
+	if err := r.overwrite(ctx); err == nil {
 		t.Fatal("it has ended beside the reader")
 	}
 	if used := db.wal.frames.Load(); used < 2<<20 || used > 4<<20 {
