@@ -70,18 +70,28 @@ func NewServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("observability: %w", err), l.Close())
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", s.health)
-	mux.HandleFunc("GET /ready", s.ready)
-	mux.Handle("GET /metrics", s.guarded(promhttp.HandlerFor(o.Gather,
-		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: o.Exemplars})))
-	mux.Handle("GET /status", s.guarded(http.HandlerFunc(s.status)))
+	mux := http.NewServeMux() // it refuses other methods itself
+	for pattern, handler := range s.patterns() {
+		mux.Handle(pattern, handler)
+	}
 	s.http = &http.Server{
 		Handler: programsOnly(pages, mux), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second,
 		IdleTimeout:  time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(o.Log, "", 0),
 	}
 	return s, nil
+}
+
+// patterns are what the server answers, each a method and a path.
+func (s *Server) patterns() map[string]http.Handler {
+	return map[string]http.Handler{
+		"GET /health": http.HandlerFunc(s.health),
+		"GET /ready":  http.HandlerFunc(s.ready),
+		"GET /metrics": s.guarded(promhttp.HandlerFor(s.opts.Gather, promhttp.HandlerOpts{
+			ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: s.opts.Exemplars,
+		})),
+		"GET /status": s.guarded(http.HandlerFunc(s.status)),
+	}
 }
 
 // Addr is where the server listens.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,41 +30,71 @@ type handler struct {
 	*Webhook
 	door     channels.Door
 	stopping context.Context // ends long polls and streams; requests have contexts of their own
+	places   []place
+}
+
+func newHandler(w *Webhook, door channels.Door, stopping context.Context) *handler {
+	h := &handler{Webhook: w, door: door, stopping: stopping}
+	h.places = h.placesOf()
+	return h
+}
+
+// place is an address at which the webhook answers.
+type place struct {
+	path    string
+	below   string // what stands behind path, as people are told of it; empty: nothing does
+	counted string // its name in the metrics
+	methods []string
+	serve   func(http.ResponseWriter, *http.Request) int
+}
+
+// has says whether a path is that of the place.
+func (p *place) has(path string) bool {
+	return path == p.path || p.below != "" && strings.HasPrefix(path, p.path)
+}
+
+// placesOf are the addresses that the settings open. A HEAD is answered wherever a GET is.
+func (h *handler) placesOf() []place {
+	read, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
+	all := []place{
+		{pathPost, "", pathPost, post, h.post},
+		{pathOutbound, "", pathOutbound, read, h.outbound},
+		{pathStream, "", pathStream, read, h.stream},
+	}
+	if h.opts.Words != nil {
+		all = append(all, place{pathResume, "ID", pathResume, post, h.resume})
+	}
+	if h.opts.Files != nil {
+		all = append(all, place{pathFiles, "HASH", pathOutbound, read, h.file})
+	}
+	if h.opts.Guest != nil {
+		all = append(all, place{pathGuest, "", pathGuest, []string{http.MethodPost, http.MethodDelete}, h.guest})
+	}
+	return append(all, place{pathHealth, "", pathOther, read, nil}) // ServeHTTP answers it
 }
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault.Point("webhook", "serve")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	path, method, serve := r.URL.Path, http.MethodGet, h.outbound
-	if path == pathHealth && r.Method == method { // it is not counted: the watchdog asks it all the time
-		_, _ = w.Write([]byte("ok\n")) // nobody else misses what a caller who has left does not read
-		return
-	}
-	switch {
-	case path == pathPost:
-		method, serve = http.MethodPost, h.post
-	case path == pathOutbound:
-	case path == pathStream:
-		serve = h.stream
-	case strings.HasPrefix(path, pathFiles) && h.opts.Files != nil:
-		path, serve = pathOutbound, h.file // in the metrics
-	case strings.HasPrefix(path, pathResume) && h.opts.Words != nil:
-		path, method, serve = pathResume, http.MethodPost, h.resume
-	case path == pathGuest && h.opts.Guest != nil:
-		method, serve = r.Method, h.guest
-	default:
-		path, method, serve = pathOther, r.Method, h.unknown
-	}
-	if r.Method != method {
-		w.Header().Set("Allow", method)
-		serve = h.wrongMethod
+	serve, counted := h.unknown, pathOther
+	if i := slices.IndexFunc(h.places, func(p place) bool { return p.has(r.URL.Path) }); i >= 0 {
+		at := &h.places[i]
+		serve, counted = at.serve, at.counted
+		switch {
+		case !slices.Contains(at.methods, r.Method):
+			w.Header().Set("Allow", strings.Join(at.methods, ", "))
+			serve = h.wrongMethod
+		case at.path == pathHealth: // it is not counted: the watchdog asks it all the time
+			_, _ = w.Write([]byte("ok\n")) // nobody else misses what a caller who has left does not read
+			return
+		}
 	}
 	if p := h.fromPage(r); p != nil {
 		serve = func(w http.ResponseWriter, r *http.Request) int { return p.write(w, hasBody(r)) }
 	}
 	status := serve(w, r)
-	h.metrics.count(path, status)
+	h.metrics.count(counted, status)
 }
 
 // fromPage refuses what a web page has somebody's browser send.
@@ -75,15 +106,11 @@ func (h *handler) fromPage(r *http.Request) *problem {
 }
 
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) int {
-	there := []string{pathPost, pathOutbound, pathStream}
-	if h.opts.Words != nil {
-		there = append(there, pathResume+"ID")
-	}
-	if h.opts.Files != nil {
-		there = append(there, pathFiles+"HASH")
-	}
-	if h.opts.Guest != nil {
-		there = append(there, pathGuest)
+	var there []string
+	for _, p := range h.places {
+		if p.path != pathHealth {
+			there = append(there, p.path+p.below)
+		}
 	}
 	p := refuse(http.StatusNotFound, "there are %s", strings.Join(there, ", "))
 	if r.URL.Path == pathGuest {

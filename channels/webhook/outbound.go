@@ -102,7 +102,7 @@ func (h *handler) ask(r *http.Request, params ...string) (query, proof, *problem
 		return query{}, who, p
 	}
 	if hasBody(r) { // a signature would not cover it
-		return query{}, who, refuse(http.StatusBadRequest, "a GET has no body here")
+		return query{}, who, refuse(http.StatusBadRequest, "a %s has no body here", r.Method)
 	}
 	q, err := h.parseQuery(r.URL.RawQuery, params)
 	if err != nil {

@@ -40,7 +40,7 @@ func (w *Webhook) Run(ctx context.Context, door channels.Door) error {
 	}
 	w.opts.Log.Info().Str("addr", w.addr).Msg("webhook")
 	server := &http.Server{
-		Handler: &handler{Webhook: w, door: door, stopping: ctx}, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime,
+		Handler: newHandler(w, door, ctx), ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime,
 		WriteTimeout: bodyTime + writeTime, // of answers that net/http gives; ours set their own
 		IdleTimeout:  idleTime, MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(w.opts.Log, "", 0),
 	}

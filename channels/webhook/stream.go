@@ -47,6 +47,9 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) int {
 	}
 	f.out = newStream(ctx, w)
 	defer f.out.close()
+	if r.Method == http.MethodHead { // the stream of a GET would never end
+		return http.StatusOK
+	}
 	f.follow(ctx)
 	return http.StatusOK
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io/fs"
+	"mime"
 	"net/http"
 	"os"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/listen"
 	"github.com/corebot/corebot/internal/live"
 	"github.com/corebot/corebot/internal/operate"
 )
@@ -94,16 +96,10 @@ const maxForm = 3<<20 + 64<<10
 // follows: see [listen.Link].
 func (c *Console) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /static/{hash}/{name...}", c.asset)
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, assetPath("icon.svg"), http.StatusFound)
-	})
-	for pattern, serve := range c.routes() {
-		mux.Handle(pattern, c.admitted(serve))
+	for pattern, handler := range c.patterns() {
+		mux.Handle(pattern, handler)
 	}
-	inner := http.NewCrossOriginProtection().Handler(mux)
+	inner := http.NewCrossOriginProtection().Handler(c.known(mux))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		for name, value := range map[string]string{
@@ -121,6 +117,46 @@ func (c *Console) Handler() http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		inner.ServeHTTP(w, r)
+	})
+}
+
+// patterns are what the console serves, each a method and a path.
+func (c *Console) patterns() map[string]http.Handler {
+	all := map[string]http.Handler{
+		"GET /static/{hash}/{name...}": http.HandlerFunc(c.asset),
+		"GET /login":                   http.HandlerFunc(c.loginPage),
+		"POST /login":                  http.HandlerFunc(c.login),
+		"GET /favicon.ico": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, assetPath("icon.svg"), http.StatusFound)
+		}),
+	}
+	for pattern, serve := range c.routes() {
+		all[pattern] = c.admitted(serve)
+	}
+	return all
+}
+
+// known serves what a mux has. It refuses other methods, and bodies that are no form. Those who are logged in are told
+// which pages there are; others see the page to log in.
+func (c *Console) known(mux *http.ServeMux) http.Handler {
+	noPage := c.admitted(func(*visit) error { return errNoPage })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{console: c, w: w, r: r}
+		if _, pattern := mux.Handler(r); pattern != "" {
+			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.ContentLength != 0 &&
+				(err != nil || kind != "application/x-www-form-urlencoded") {
+				c.fail(v, http.StatusUnsupportedMediaType, errNoForm)
+				return
+			}
+			mux.ServeHTTP(w, r)
+			return
+		}
+		if methods := listen.Methods(mux, r); methods != "" {
+			w.Header().Set("Allow", methods)
+			c.fail(v, http.StatusMethodNotAllowed, corebot.WithHint(errMethod, "its methods are "+methods))
+			return
+		}
+		noPage.ServeHTTP(w, r)
 	})
 }
 
@@ -174,9 +210,14 @@ func (c *Console) routes() map[string]func(*visit) error {
 		"GET /settings":                      c.settings,
 		"POST /settings/reload":              c.reloadSettings,
 		"POST /sessions/{id}/revoke":         c.revokeSession,
-		"/{rest...}":                         func(v *visit) error { return errNoPage },
 	}
 }
+
+var (
+	errMethod = errors.New("the address does not have this method")
+	errNoForm = corebot.WithHint(errors.New("the body is not said to be a form"),
+		"send Content-Type: application/x-www-form-urlencoded")
+)
 
 var errNoPage = corebot.WithHint(errors.Join(corebot.ErrNotFound, fs.ErrNotExist),
 	"the menu names all pages")

@@ -74,6 +74,9 @@ const settles = 150 * time.Millisecond
 
 // nowStream tells a page that something has changed, as server-sent events. The page then asks for what it shows.
 func (c *Console) nowStream(v *visit) error {
+	if v.headOnly() {
+		return nil
+	}
 	done := c.opts.Channel.running()
 	logins := c.opts.Channel.loggedOut() // before the look below: a session that ends behind it is noticed
 	events, stop := c.opts.Live.WatchSteps()
@@ -122,13 +125,24 @@ type stream struct {
 // slowReader is how long a reader can take for one event.
 const slowReader = 10 * time.Second
 
+const mediaEvents = "text/event-stream; charset=utf-8"
+
+// headOnly answers a HEAD of a stream, which would never end.
+func (v *visit) headOnly() bool {
+	if v.r.Method != http.MethodHead {
+		return false
+	}
+	v.w.Header().Set("Content-Type", mediaEvents)
+	return true
+}
+
 // events begins a stream. It has no time limit, only each write has.
 func (v *visit) events() (*stream, error) {
 	s := &stream{v.w, http.NewResponseController(v.w)}
 	if err := s.rc.SetReadDeadline(time.Time{}); err != nil {
 		return nil, fmt.Errorf("begin a stream: %w", err)
 	}
-	v.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	v.w.Header().Set("Content-Type", mediaEvents)
 	return s, s.comment()
 }
 

@@ -62,7 +62,7 @@ func (v *visit) show(p page) error {
 	}
 	p.Here, _, _ = strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/"), "/")
 	p.URL, p.Version, p.Session = v.r.URL.RequestURI(), v.console.opts.Version, v.session.ID != 0
-	if p.Session && v.r.Header.Get("HX-Request") == "" {
+	if p.Session && v.r.Header.Get("HX-Request") == "" && v.r.Method != http.MethodHead { // nobody sees a HEAD
 		p.Flash = v.console.flashes.take(v.session.ID)
 	}
 	if p.Session {

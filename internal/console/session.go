@@ -97,7 +97,7 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 		session, err := c.sessionOf(r)
 		switch {
 		case errors.Is(err, corebot.ErrNotFound):
-			if r.Method == http.MethodGet && !wantsJSON(r) && r.Header.Get("HX-Request") == "" && !wantsEvents(r) {
+			if isRead(r) && !wantsJSON(r) && r.Header.Get("HX-Request") == "" && !wantsEvents(r) {
 				http.Redirect(w, r, loginFor(r.URL.RequestURI()), http.StatusSeeOther)
 				return
 			}
@@ -121,6 +121,9 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 		}
 	})
 }
+
+// isRead says whether a request only reads.
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // readForm reads the form of a request. A form that cannot be read must not be taken for an empty one.
 func readForm(r *http.Request) error {

@@ -43,7 +43,7 @@ type chatStream struct {
 // gets the text from then on, and the whole answer as an entry at its end.
 func (c *Console) stream(v *visit) error {
 	k, err := v.key()
-	if err != nil {
+	if err != nil || v.headOnly() {
 		return err
 	}
 	st := &chatStream{c: c, v: v, s: v.service(), key: k, full: v.r.FormValue("view") == "full"}

@@ -43,6 +43,7 @@ var statuses = []struct {
 	retryAfter int
 }{
 	{errMalformed, http.StatusBadRequest, 0},
+	{errNotJSON, http.StatusUnsupportedMediaType, 0},
 	{errTokenEnded, http.StatusUnauthorized, 0},
 	{corebot.ErrNotFound, http.StatusNotFound, 0},
 	{corebot.ErrConflict, http.StatusConflict, 0},

@@ -90,6 +90,9 @@ func (r route) orScope(s corebot.Scope) route {
 // errMalformed is a request that the API cannot read.
 var errMalformed = errors.New("the request cannot be read")
 
+// errNotJSON is a body of another type.
+var errNotJSON = errors.New("the body is not said to be JSON")
+
 // errNoOwner refuses a task where nobody is known as whom it could run.
 var errNoOwner = corebot.WithHint(fmt.Errorf("%w: this system does not tell who owns the home", corebot.ErrInvalid),
 	"make the task in a chat, with /remind")
@@ -256,7 +259,7 @@ func parse(into reflect.Value, name, text string) (err error) {
 func (c *call) body(into any) error {
 	r := c.request
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return malformed("send Content-Type: application/json", "the body is not said to be JSON")
+		return corebot.WithHint(errNotJSON, "send Content-Type: application/json")
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(c.writer, r.Body, maxBodyBytes))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {

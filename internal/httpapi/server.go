@@ -142,17 +142,27 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// patterns are what the API serves, each a method and a path.
+func (s *Server) patterns() map[string]http.Handler {
+	all := map[string]http.Handler{
+		"GET " + socketPath: http.HandlerFunc(s.serveSocket),
+		"GET " + documentPath: s.guarded(route{scope: corebot.ScopeRead, serve: func(c *call) (any, error) {
+			described, err := c.server.document()
+			return rawJSON(described), err
+		}}),
+	}
+	for _, r := range routes() {
+		all[r.method+" "+r.path] = s.guarded(r)
+	}
+	return all
+}
+
 // handler serves every route behind the checks that all have in common.
 func (s *Server) handler(pages listen.Pages) http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range routes() {
-		mux.Handle(r.method+" "+r.path, s.guarded(r))
+	for pattern, handler := range s.patterns() {
+		mux.Handle(pattern, handler)
 	}
-	mux.HandleFunc("GET "+socketPath, s.serveSocket)
-	mux.Handle("GET "+documentPath, s.guarded(route{scope: corebot.ScopeRead, serve: func(c *call) (any, error) {
-		described, err := c.server.document()
-		return rawJSON(described), err
-	}}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -168,7 +178,7 @@ func (s *Server) handler(pages listen.Pages) http.Handler {
 			return
 		}
 		if _, pattern := mux.Handler(r); pattern == "" {
-			s.unknown(w, r, mux)
+			unknown(w, listen.Methods(mux, r))
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -180,29 +190,20 @@ func isAPI(path string) bool {
 	return path == "/api" || path == "/ws" || strings.HasPrefix(path, "/api/")
 }
 
-// unknown answers a path or a method that the API does not have, as a problem too.
-func (s *Server) unknown(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
-	var allowed []string
-	for _, method := range []string{
-		http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete,
-	} {
-		other := r.Clone(r.Context())
-		other.Method = method
-		if _, pattern := mux.Handler(other); pattern != "" {
-			allowed = append(allowed, method)
-		}
-	}
-	if len(allowed) == 0 {
+// unknown answers a path or a method that the API does not have, as a problem too. The methods are those that the path
+// has; empty: the API has no such path.
+func unknown(w http.ResponseWriter, methods string) {
+	if methods == "" {
 		problem{
 			Status: http.StatusNotFound, Detail: "the API has no such path",
 			Hint: "GET " + documentPath + " describes all paths",
 		}.write(w)
 		return
 	}
-	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	w.Header().Set("Allow", methods)
 	problem{
 		Status: http.StatusMethodNotAllowed, Detail: "the path does not have this method",
-		Hint: "its methods are " + strings.Join(allowed, ", "),
+		Hint: "its methods are " + methods,
 	}.write(w)
 }
 

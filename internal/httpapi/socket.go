@@ -150,6 +150,10 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.close()
+	if r.Method == http.MethodHead { // the upgrader knows no HEAD: it is a GET that asks for no upgrade
+		s.fail(w, r, malformed("ask with GET, and with the headers of an upgrade", "this is the address of a websocket"))
+		return
+	}
 	outlet := &hijacker{ResponseWriter: w}
 	conn, err := upgrader.Upgrade(outlet, r, nil)
 	if err != nil { // it has answered

@@ -181,7 +181,7 @@ func TestOverHTTPNobodyComesInWithoutTheCredentialOrFromAPage(t *testing.T) {
 			func(r *http.Request) { r.Method, r.Body, r.ContentLength = http.MethodGet, nil, 0 },
 			http.StatusMethodNotAllowed,
 		},
-		"PUT": {func(r *http.Request) { r.Method = http.MethodPut }, http.StatusNotFound},
+		"PUT": {func(r *http.Request) { r.Method = http.MethodPut }, http.StatusMethodNotAllowed},
 		"no JSON": {
 			func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
 			http.StatusBadRequest,
