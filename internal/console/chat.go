@@ -462,7 +462,11 @@ func (c *Console) command(v *visit) error {
 	case "stop":
 		text, said = "/stop", "The turn is told to stop."
 	case "steer":
-		text, said = "/steer "+strings.TrimSpace(v.r.PostFormValue("text")), "The turn is told."
+		words := strings.TrimSpace(v.r.PostFormValue("text"))
+		if words == "" {
+			return fmt.Errorf("%w: there are no words to steer with", corebot.ErrInvalid)
+		}
+		text, said = "/steer "+words, "The turn is told."
 	default:
 		return fmt.Errorf("%w: there is no command %q here", corebot.ErrInvalid, clip(100, word))
 	}

@@ -62,8 +62,12 @@ func (c *Console) changeChat(v *visit) error {
 	if err != nil {
 		return err
 	}
-	s, ctx, value := v.service(), v.ctx(), v.r.PostFormValue("value")
-	switch what := v.r.PostFormValue("what"); what {
+	what, value := v.r.PostFormValue("what"), v.r.PostFormValue("value")
+	if what != "reset" && !v.r.PostForm.Has("value") { // an empty one is what the settings say
+		return fmt.Errorf("%w: the form has no value for %q", corebot.ErrInvalid, clip(100, what))
+	}
+	s, ctx := v.service(), v.ctx()
+	switch what {
 	case "mode":
 		_, err = s.SetQueueMode(ctx, operate.ModeChange{Key: k, Mode: corebot.QueueMode(value)})
 	case "model":

@@ -147,6 +147,9 @@ func (c *Console) changeMemory(v *visit) error {
 				lines = append(lines, n)
 			}
 		}
+		if len(lines) == 0 { // the operation would take those for which nobody stands
+			return corebot.WithHint(fmt.Errorf("%w: no line is ticked", corebot.ErrInvalid), "tick the lines to forget")
+		}
 		done, err = v.service().ForgetMemory(v.ctx(), operate.MemoryLoss{Key: k, Fingerprint: sum, Lines: lines})
 		said = fmt.Sprintf("%d lines are forgotten.", done.Changed)
 	default:

@@ -52,9 +52,14 @@ func (c *Console) changeChannel(v *visit) error {
 }
 
 func (c *Console) decidePairing(v *visit) error {
-	decision := operate.PairingDecision{Code: v.r.PathValue("code"), State: corebot.PairingDenied}
-	if v.r.PostFormValue("answer") == "pair" {
+	decision := operate.PairingDecision{Code: v.r.PathValue("code")}
+	switch answer := v.r.PostFormValue("answer"); answer {
+	case "pair":
 		decision.State = corebot.PairingPaired
+	case "deny":
+		decision.State = corebot.PairingDenied
+	default:
+		return fmt.Errorf("%w: a pairing cannot be answered with %q", corebot.ErrInvalid, clip(100, answer))
 	}
 	p, err := v.service().DecidePairing(v.ctx(), decision)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"html"
 	"io"
 	"net"
@@ -125,15 +124,6 @@ func (c *Console) admitted(serve func(*visit) error) http.Handler {
 // isRead says whether a request only reads.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// readForm reads the form of a request. A form that cannot be read must not be taken for an empty one.
-func readForm(r *http.Request) error {
-	err := r.ParseForm()
-	if tooLarge := (*http.MaxBytesError)(nil); err == nil || errors.As(err, &tooLarge) {
-		return err
-	}
-	return fmt.Errorf("%w: the form cannot be read: %w", corebot.ErrInvalid, err)
-}
-
 var errLoggedOut = corebot.WithHint(errors.New("this browser is not logged in, or not any more"),
 	"run `corebot console` on the machine: it prints an address to log in")
 
@@ -211,6 +201,10 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if c.opts.Owner.ID == "" {
 		c.fail(v, http.StatusForbidden, corebot.WithHint(errors.New("this system does not tell who owns the home, so "+
 			"nobody can log in"), "use the commands, or the HTTP API with a token"))
+		return
+	}
+	if err := readForm(r); err != nil {
+		c.fail(v, statusOf(err), err)
 		return
 	}
 	to := ownPath(r.PostFormValue("to"))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/strictjson"
 )
 
 // Operation takes JSON arguments, carries something out, and returns a result that can be encoded as JSON.
@@ -24,7 +25,8 @@ type Operation func(ctx context.Context, args json.RawMessage) (any, error)
 // Operations are all operations of a process, by name.
 type Operations map[string]Operation
 
-// Typed makes an operation of a function. Arguments with a field that A does not have are [corebot.ErrInvalid].
+// Typed makes an operation of a function. Arguments with a field that A does not have, as it is spelt there, or with one
+// name twice, are [corebot.ErrInvalid].
 func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A
@@ -35,12 +37,13 @@ func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
 	}
 }
 
+// maxLevels is how deep arguments can be nested. Those of a tool are among them.
+const maxLevels = 1000
+
 // decode is apart from [Typed], and call from [Call], because the compiler makes those anew for each of some hundred
 // operations.
 func decode(raw json.RawMessage, args any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(args); err != nil {
+	if err := strictjson.Decode(raw, maxLevels, strictjson.Rules{}, args); err != nil {
 		return fmt.Errorf("%w: arguments: %v", corebot.ErrInvalid, err)
 	}
 	return nil

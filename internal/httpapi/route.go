@@ -258,6 +258,9 @@ func parse(into reflect.Value, name, text string) (err error) {
 // body reads the JSON of a request.
 func (c *call) body(into any) error {
 	r := c.request
+	if r.ContentLength == 0 && r.Header.Get("Content-Type") == "" {
+		return malformed("GET "+documentPath+" has the schema of the body", "the request has no body")
+	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return corebot.WithHint(errNotJSON, "send Content-Type: application/json")
 	}

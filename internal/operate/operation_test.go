@@ -51,6 +51,32 @@ func TestEveryOperationIsInTheTableOnce(t *testing.T) {
 	}
 }
 
+// A service without stores would panic if an operation began.
+func TestEveryOperationRefusesArgumentsThatItWouldReadPast(t *testing.T) {
+	for _, e := range table() {
+		for args, want := range map[string]string{
+			`{"typo":1}`:          "typo",
+			`{"typo":1,"typo":2}`: "twice",
+			`{"t":1,"\u0074":2}`:  "twice",
+			`[]`:                  "must be an object",
+			`"x"`:                 "must be an object",
+			`{} {}`:               "",
+			``:                    "",
+			`{`:                   "",
+			"{\"typo\":\"\xff\"}": "",
+		} {
+			_, err := e.in(&Service{})(t.Context(), []byte(args))
+			if !errors.Is(err, corebot.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %s: %v, want %q", e.name, args, err, want)
+			}
+		}
+	}
+	if _, err := ListChats.entry().in(&Service{})(t.Context(), []byte(`{"Channel":"cli"}`)); err == nil ||
+		!strings.Contains(err.Error(), "Channel") {
+		t.Errorf("a name in other capitals: %v", err)
+	}
+}
+
 func TestAServiceHasTheOperationsThatItCanCarryOut(t *testing.T) {
 	type has = func(Kind) bool
 	for name, c := range map[string]struct {

@@ -73,6 +73,14 @@ func (s *Service) Call(ctx context.Context, c Call) (Result, error) {
 	if len(c.Args) == 0 || string(c.Args) == "null" {
 		c.Args = json.RawMessage("{}")
 	}
+	for _, t := range s.catalog {
+		if t.Name != c.Tool && t.internal != c.Tool {
+			continue
+		}
+		if name := t.emptyOf(c.Args); name != "" {
+			return s.refuse(ctx, c, name+" is empty: write a value, or leave it out")
+		}
+	}
 	began := time.Now()
 	step := s.newStep(c)
 	r, err := s.box.Call(ctx, s.caller(c.Args), corebot.ToolCall{Tool: c.Tool, Args: c.Args}, step)

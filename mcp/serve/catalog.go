@@ -3,6 +3,8 @@ package serve
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -22,6 +24,7 @@ type Tool struct {
 
 	internal string
 	lines    bool
+	required []string // arguments
 }
 
 // Hints say what a call of a tool means, as the protocol's annotations do.
@@ -62,6 +65,7 @@ func sheets() map[string]sheet {
 
 func catalog(r *tools.Registry) ([]Tool, error) {
 	var all []Tool
+	var err error
 	known := sheets()
 	for _, t := range r.Offer(func(tools.Tool) bool { return true }) {
 		s, ok := known[t.Name]
@@ -72,8 +76,10 @@ func catalog(r *tools.Registry) ([]Tool, error) {
 			Name: llm.EncodeName(t.Name), Title: s.title, Description: t.Description, Schema: t.Schema,
 			Hints: s.hints, internal: t.Name, lines: s.lines,
 		}
+		if entry.required, err = requiredOf(t.Schema); err != nil {
+			return nil, fmt.Errorf("read the schema of %s: %w", t.Name, err)
+		}
 		if s.output != nil {
-			var err error
 			if entry.Output, err = s.output(); err != nil {
 				return nil, fmt.Errorf("describe the results of %s: %w", t.Name, err)
 			}
@@ -81,6 +87,30 @@ func catalog(r *tools.Registry) ([]Tool, error) {
 		all = append(all, entry)
 	}
 	return all, nil
+}
+
+// requiredOf are the arguments that a schema requires.
+func requiredOf(schema json.RawMessage) ([]string, error) {
+	var s struct {
+		Required []string `json:"required"`
+	}
+	err := json.Unmarshal(schema, &s)
+	return s.Required, err
+}
+
+// emptyOf is the name of an argument that can be left out, and is an empty text. It comes from a variable that was not
+// set, and would mean the default, such as another chat. An empty cursor is that of the first page. No name: there is
+// no such argument.
+func (t Tool) emptyOf(args json.RawMessage) string {
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(args, &given) // the box refuses what is no object
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		cursor := name == "after" || name == "before"
+		if string(given[name]) == `""` && !cursor && !slices.Contains(t.required, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // schemaOf is the schema of a result.

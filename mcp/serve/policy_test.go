@@ -52,8 +52,8 @@ func matrix() []struct {
 			"success open",
 		},
 		{
-			"history.read", `{"chatId":"own","key":""}`, "success open", "success open", "success open", "success open",
-			"success open",
+			"history.read", `{"chatId":"own","key":""}`, "invalid_args ", "invalid_args ", "invalid_args ",
+			"invalid_args ", "invalid_args ",
 		},
 		{
 			"history.read", `{"key":"main:mcp::other"}`, "success open", "success open", "success open", "success open",

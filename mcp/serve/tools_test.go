@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -389,5 +390,51 @@ func TestACancellationDoesNotReachTheFrontDoor(t *testing.T) {
 		if taken != 1 {
 			t.Errorf("what the door has taken left %d results", taken)
 		}
+	})
+}
+
+// Of a variable that was not set would come another chat, or all of them. The cursor of the first page can be empty.
+func TestNoArgumentOfAToolIsReadPast(t *testing.T) {
+	within(t, rigOptions{quiet: true}, func(t *testing.T, r *rig) {
+		all, err := r.service.Tools(t.Context())
+		r.must(err)
+		texts := 0
+		for _, tool := range all {
+			var schema struct {
+				Required   []string `json:"required"`
+				Properties map[string]struct {
+					Type any `json:"type"`
+				} `json:"properties"`
+			}
+			r.must(json.Unmarshal(tool.Schema, &schema))
+			for args, want := range map[string]string{
+				`{"typo":1}`: "typo", `{"typo":1,"typo":1}`: "twice", `[]`: "", `{} {}`: "",
+			} {
+				if text := r.refused(serve.Call{Tool: tool.Name, Args: json.RawMessage(args)}); !strings.Contains(text,
+					"invalid_args") || !strings.Contains(text, want) {
+					t.Errorf("%s of %s: %s", tool.Name, args, text)
+				}
+			}
+			for name, p := range schema.Properties {
+				wrong := fmt.Sprintf(`{%q:{"a":1}}`, name)
+				if text := r.refused(serve.Call{Tool: tool.Name, Args: json.RawMessage(wrong)}); !strings.Contains(text,
+					"invalid_args") || !strings.Contains(text, name) {
+					t.Errorf("%s of %s: %s", tool.Name, wrong, text)
+				}
+				if p.Type != "string" || name == "after" || name == "before" || slices.Contains(schema.Required, name) {
+					continue
+				}
+				texts++
+				empty := json.RawMessage(fmt.Sprintf(`{%q: "" }`, name))
+				if text := r.refused(serve.Call{Tool: tool.Name, Args: empty}); !strings.Contains(text,
+					"invalid_args: "+name+" is empty: write a value, or leave it out") {
+					t.Errorf("%s of %s: %s", tool.Name, empty, text)
+				}
+			}
+		}
+		if texts < 5 {
+			t.Errorf("only %d texts can be left out", texts)
+		}
+		_ = call[map[string]any](r, "message_replies", `{"after":""}`)
 	})
 }
