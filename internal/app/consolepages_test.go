@@ -152,6 +152,7 @@ func TestEveryPageIsThereInHTMLAndInJSON(t *testing.T) {
 			t.Errorf("%s in JSON is %d, %s", path, status, text)
 		}
 	}
+	b.wantHeads(append(pagePaths, "/now/stream", "/chats/main:console:local:new/stream"))
 	for path, want := range map[string]int{
 		"/nothing": 404, "/deadletters/99": 404, "/deadletters/x": 404, "/chats/nonsense": 422, "/tasks/9": 404,
 		"/chats/main:webhook::nobody": 404, "/audit?since=never": 422,
@@ -160,6 +161,24 @@ func TestEveryPageIsThereInHTMLAndInJSON(t *testing.T) {
 		if status, text := b.get(path); status != want {
 			t.Errorf("%s is %d, want %d: %s", path, status, want, text)
 		}
+	}
+}
+
+// wantHeads asks for pages with HEAD. No stream goes on behind one, and what an action has said is still to be shown.
+func (b browser) wantHeads(paths []string) {
+	b.t.Helper()
+	stays := *b.client
+	stays.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if status, text := (browser{b.t, b.base, &stays}).post("/settings/reload", nil); status != http.StatusSeeOther {
+		b.t.Errorf("the settings are read again with %d, %s", status, text)
+	}
+	for _, path := range paths {
+		if status, text := b.do(b.request(http.MethodHead, path, nil)); status != http.StatusOK || text != "" {
+			b.t.Errorf("HEAD %s is %d, %s", path, status, text)
+		}
+	}
+	if _, text := b.get("/settings"); !strings.Contains(text, "In force now: ") {
+		b.t.Errorf("nobody is told what is in force: %s", text)
 	}
 }
 
