@@ -51,6 +51,9 @@ func readForm(r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("%w: the form cannot be read: %w", corebot.ErrInvalid, err)
 	}
+	if r.Pattern == "" { // there is no such page, whatever it is asked with
+		return nil
+	}
 	if r.Method == http.MethodPost {
 		return checkForm(r.Form, fieldsOf[r.Pattern]+backField)
 	}

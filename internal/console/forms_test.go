@@ -12,7 +12,10 @@ import (
 
 // readAs reads the form of a request that a mux has found the pattern of.
 func readAs(pattern, query, form string) error {
-	method, _, _ := strings.Cut(pattern, " ")
+	method, _, named := strings.Cut(pattern, " ")
+	if !named {
+		method = http.MethodPost
+	}
 	r := httptest.NewRequest(method, "/?"+query, strings.NewReader(form))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Pattern = pattern
@@ -64,6 +67,9 @@ func TestEveryFormIsRefusedWithAFieldThatIsUnknownDoubledOrEmpty(t *testing.T) {
 	}
 	if actions != len(fieldsOf) {
 		t.Errorf("there are %d actions, and fields of %d", actions, len(fieldsOf))
+	}
+	if err := readAs("", "", "typo=x&typo=y"); err != nil {
+		t.Errorf("a form for no page: %v", err)
 	}
 	wantInvalid(t, readAs("GET /audit", "tool=a&tool=b", ""), "a page", "tool stands there twice")
 }

@@ -25,8 +25,8 @@ type Operation func(ctx context.Context, args json.RawMessage) (any, error)
 // Operations are all operations of a process, by name.
 type Operations map[string]Operation
 
-// Typed makes an operation of a function. Arguments with a field that A does not have, as it is spelt there, or with one
-// name twice, are [corebot.ErrInvalid].
+// Typed makes an operation of a function. Arguments with a name twice, or with one that no field of A has as it is
+// spelt, are [corebot.ErrInvalid].
 func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A

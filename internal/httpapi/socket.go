@@ -151,7 +151,7 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.close()
 	if r.Method == http.MethodHead { // the upgrader knows no HEAD: it is a GET that asks for no upgrade
-		s.fail(w, r, malformed("ask with GET, and with the headers of an upgrade", "this is the address of a websocket"))
+		s.fail(w, r, malformed("ask with GET, for an upgrade", "this is the address of a websocket"))
 		return
 	}
 	outlet := &hijacker{ResponseWriter: w}
