@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/corebot/corebot"
@@ -37,13 +38,26 @@ func Typed[A, R any](fn func(context.Context, A) (R, error)) Operation {
 	}
 }
 
-// maxLevels is how deep arguments can be nested. Those of a tool are among them.
-const maxLevels = 1000
+// maxLevels is how deep arguments can be nested: as deep as encoding/json reads them.
+const maxLevels = 10_000
+
+// rulesOf are lenient for arguments that carry JSON of others, such as a call of an MCP client. The operation judges
+// that JSON itself, and notes what it refuses.
+func rulesOf(args reflect.Type) strictjson.Rules {
+	if args.Kind() == reflect.Struct {
+		for f := range args.Fields() {
+			if f.Type == reflect.TypeFor[json.RawMessage]() {
+				return strictjson.Rules{HalfCharacters: true, BadUTF8: true, DoubledNames: true}
+			}
+		}
+	}
+	return strictjson.Rules{}
+}
 
 // decode is apart from [Typed], and call from [Call], because the compiler makes those anew for each of some hundred
 // operations.
 func decode(raw json.RawMessage, args any) error {
-	if err := strictjson.Decode(raw, maxLevels, strictjson.Rules{}, args); err != nil {
+	if err := strictjson.Decode(raw, maxLevels, rulesOf(reflect.TypeOf(args).Elem()), args); err != nil {
 		return fmt.Errorf("%w: arguments: %v", corebot.ErrInvalid, err)
 	}
 	return nil

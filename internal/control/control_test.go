@@ -44,6 +44,24 @@ func TestAConnectionOfAnotherKindHasAnUnknownPeer(t *testing.T) {
 	}
 }
 
+// What a client of others has written comes to the operation as it is, and is judged there.
+func TestJSONOfOthersComesToAnOperationAsItIs(t *testing.T) {
+	type carried struct{ Args json.RawMessage }
+	op := Typed(func(_ context.Context, c carried) (string, error) { return string(c.Args), nil })
+	for _, args := range []string{
+		`{"a":1,"a":2}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}", strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+	} {
+		if got, err := op(t.Context(), json.RawMessage(`{"Args":`+args+`}`)); err != nil || got != args {
+			t.Errorf("%.40q came as %.40q, %v", args, got, err)
+		}
+	}
+	for _, args := range []string{`{"Args":{},"B":1}`, `{"args":{}}`, `{"Args":{}} {}`} {
+		if got, err := op(t.Context(), json.RawMessage(args)); !errors.Is(err, corebot.ErrInvalid) {
+			t.Errorf("%s is read as %v, %v", args, got, err)
+		}
+	}
+}
+
 func operations() Operations {
 	return Operations{
 		"add": Typed(func(_ context.Context, s sum) (int, error) { return s.A + s.B, nil }),
