@@ -165,8 +165,8 @@ func chatColumns(c *corebot.Chat) []any {
 	}
 }
 
-// usedTx notes that a chat is used, at most once a minute: an index goes by the time, so each note costs a turn as much
-// as one more entry of its history.
+// usedTx notes that a chat is used, at most once a minute. An index goes by the time: each note costs a turn as much as
+// one more entry of its history.
 func usedTx(t *tx, c corebot.Chat) error {
 	if since := t.now.Sub(c.UsedAt); since >= 0 && since < time.Minute {
 		return nil

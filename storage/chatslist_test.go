@@ -45,7 +45,7 @@ func manyChats(tb testing.TB, db *DB, n int) {
 	}
 }
 
-// What a turn pays for the time of use: the end of turns of 1,000 chats among 20,000, each of them used once a second.
+// BenchmarkTurnsEnd shows the price of the time of use: turns of 1,000 chats among 20,000 end, each used once a second.
 func BenchmarkTurnsEnd(b *testing.B) {
 	db := openTest(b, b.TempDir())
 	manyChats(b, db, 20_000)

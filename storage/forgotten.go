@@ -38,7 +38,7 @@ var (
 		ORDER BY at LIMIT ?2 + 0)`}
 	dropForgotten    = &query{`DELETE FROM forgotten WHERE chat_id = ?`}
 	dropOldForgotten = &query{`DELETE FROM forgotten WHERE chat_id = ? AND at < ?`}
-	// What was forgotten of words that came by a link goes with these words: see [dropLinkedFacts].
+	// Records about words that came by a link go with these words: see [dropLinkedFacts].
 	dropCarried         = &query{`DELETE FROM forgotten WHERE linked = ? AND linked <> 0`}
 	dropLinkedForgotten = &query{`DELETE FROM forgotten WHERE (chat_id, message_id, sender) IN (
 		SELECT chat_id, message_id, sender FROM history WHERE linked = ? AND linked <> 0)`}
@@ -194,8 +194,8 @@ func staysForgottenTx(t *tx, chat int64, f corebot.Fact) (bool, error) {
 	return liftsForgottenTx(t, chat, f)
 }
 
-// askedForTx says whether the sender of a fact had a line written into his chat's page after a time, in the turn of the
-// message in which the fact was said.
+// askedForTx says whether the sender of a fact had a line written into his chat's page after a time. The line counts if
+// it is of the turn of the message that said the fact.
 func askedForTx(t *tx, f corebot.Fact, after time.Time) (bool, error) {
 	text, notes := "", []corebot.MemoryNote(nil)
 	found, err := t.one(selectMemory, []any{&text}, keyArgs(f.Key)...)

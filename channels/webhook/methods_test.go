@@ -46,7 +46,7 @@ func TestAMethodThatAnAddressDoesNotHaveIsRefusedWithThoseThatItHas(t *testing.T
 	}
 }
 
-// What a HEAD finds is there for the GET behind it, and a HEAD of a stream ends.
+// A GET finds all that a HEAD before it has found. A HEAD of a stream ends.
 func TestAHeadTakesNothing(t *testing.T) {
 	within(t, func(t *testing.T) {
 		f := start(t, Options{})

@@ -33,8 +33,8 @@ const chatFlagHelp = "of this chat only: its id in the channel, of any account; 
 	"webhook:c1"
 
 // chatFilter reads the chat of a filter: a name that is not just an id, such as webhook:c1, is one chat exactly. A chat
-// that is not known has the agent that the settings mean, or main: it can be forgotten before its events are, or have
-// none but dead letters.
+// that is not known has the agent that the settings mean, or main. Such a chat can be forgotten before its events are,
+// or have none but dead letters.
 func (s *shell) chatFilter(cmd *cobra.Command, channel, name string) (k corebot.Key, id string, err error) {
 	if !strings.Contains(name, ":") {
 		return k, name, nil

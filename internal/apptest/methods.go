@@ -42,9 +42,9 @@ func PathOf(pattern string) string {
 	})
 }
 
-// WantMethods asks a handler for every method at the path of every pattern, such as "GET /status". What a mux would
-// serve by the patterns is served. Each other method is refused with 405, and Allow names those that are served. With
-// problems, the refusal is the JSON of RFC 9457.
+// WantMethods asks a handler for every method at the path of every pattern, such as "GET /status". The handler must
+// serve each method that a mux would serve by the patterns. It refuses others with 405, and Allow names those that it
+// serves. With problems, the refusal is the JSON of RFC 9457.
 func WantMethods(t *testing.T, h http.Handler, problems bool, patterns ...string) {
 	t.Helper()
 	if len(patterns) < 2 {

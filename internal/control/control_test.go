@@ -44,7 +44,7 @@ func TestAConnectionOfAnotherKindHasAnUnknownPeer(t *testing.T) {
 	}
 }
 
-// What a client of others has written comes to the operation as it is, and is judged there.
+// The words of a client of others come to the operation as they are, and are judged there.
 func TestJSONOfOthersComesToAnOperationAsItIs(t *testing.T) {
 	type carried struct{ Args json.RawMessage }
 	op := Typed(func(_ context.Context, c carried) (string, error) { return string(c.Args), nil })
