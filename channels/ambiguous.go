@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -207,6 +208,39 @@ func again(err error) error {
 		return err
 	}
 	return &corebot.Failure{Class: corebot.RateLimited, RetryAfter: askedAfter, Err: err}
+}
+
+// isBeside says whether a piece is shown beside a draft, as a message of its own; nil never is.
+func isBeside(ctx context.Context, c Channel, draft string, piece *Outbound) (shown bool, err error) {
+	asked, can := c.(Reconciler)
+	if !can || piece == nil {
+		return false, nil
+	}
+	o := *piece
+	o.Shown = append(slices.Clone(o.Shown), draft)
+	ctx, cancel := context.WithTimeout(ctx, draftCall)
+	defer cancel()
+	err = guarded(func() (err error) {
+		_, shown, err = asked.Delivered(ctx, o)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrCannotTell): // the draft is the better place
+		return false, nil
+	case err != nil:
+		return false, unanswered(err)
+	}
+	return shown, nil
+}
+
+// guarded makes an error of a panic of a channel, which would end the program: no attempt to send has begun.
+func guarded(ask func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return ask()
 }
 
 func said(shown bool) string {

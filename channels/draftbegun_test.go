@@ -257,6 +257,39 @@ func TestAPlatformThatDoesNotSayWhetherADraftBeganHoldsUpNoReply(t *testing.T) {
 	})
 }
 
+// In an outage nobody tells of the ellipsis, so the reply is sent beside it, and nobody tells of the reply. Then the
+// platform shows both.
+func TestAReplyThatWasSentBesideItsDraftIsNotShownInItToo(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprint("killed ", killed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				p := &teller{editor: &editor{platform: &platform{}, every: time.Second}, mute: true}
+				p.lose = func(channels.Outbound) bool { return true }
+				s := streamBy(t, dir, p.editor, p)
+				s.turn(live.TurnStarted, "")
+				s.grow("a", "b", "c")
+				s.turn(live.TurnEnded, "answered")
+				s.say(t, corebot.KindReply, "r1", "m1", "abc")
+				pass(10 * time.Minute)
+				s.shows(t, "…", "abc")
+				if killed {
+					s.stop()
+					s.Crash()
+					s = streamBy(t, dir, p.editor, p)
+				}
+				p.locked.Lock()
+				p.mute, p.lose = false, nil
+				p.locked.Unlock()
+				pass(time.Minute)
+				s.shows(t, "abc")
+				s.kept(t, 0)
+				s.stop()
+			})
+		})
+	}
+}
+
 // The draft is erased behind the answer that is sent in its place. An answer that is found in the draft would be lost.
 func TestADraftThatLooksLikeItsAnswerIsNotTakenForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -348,16 +348,6 @@ func (x *drafts) find(ctx context.Context, c Channel, d *draft) error {
 	}
 }
 
-// guarded makes an error of a panic of a channel, which would end the program: no attempt to send has begun.
-func guarded(ask func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v", p)
-		}
-	}()
-	return ask()
-}
-
 // missing notes that the platform does not show a draft, and says whether that counts.
 func (d *draft) missing(now time.Time) bool {
 	if d.missed.IsZero() || now.Before(d.missed) {
@@ -398,8 +388,11 @@ func (x *drafts) erase(ctx context.Context, e Editor, d *draft) {
 // no draft changes in the conversation: one that begins meanwhile would stand above the message.
 //
 // A draft that cannot be erased now is noted with the message. A channel that looks for a message by its text must not
-// find the draft. A message whose beginning was sent has begun: it takes no other place.
-func (x *drafts) place(ctx context.Context, c Channel, o *Outbound, begun bool) (id string, done func(), err error) {
+// find the draft. A message whose beginning was sent has begun: it takes no other place. An earlier attempt may have
+// sent the message beside the draft, while nobody told of the ellipsis. Then doubted is its first piece, otherwise nil.
+func (x *drafts) place(ctx context.Context, c Channel, o *Outbound, begun bool, doubted *Outbound) (
+	id string, done func(), err error,
+) {
 	x.mu.Lock()
 	if g := x.made[o.Key]; g != nil {
 		g.overtaken(*o)
@@ -438,6 +431,12 @@ func (x *drafts) place(ctx context.Context, c Channel, o *Outbound, begun bool) 
 		!slices.Contains(o.Answers(), d.Answers):
 		apart()
 		return "", done, nil
+	}
+	if beside, err := isBeside(ctx, c, d.Shown, doubted); beside || err != nil {
+		if err == nil {
+			apart()
+		}
+		return "", done, err
 	}
 	taken := d.Draft
 	taken.Reply = o.ID

@@ -81,7 +81,12 @@ func (r *run) sendPieces(ctx, kept context.Context, s *send, d corebot.Delivery)
 	text, end := extent(whole, channel)
 	resumed, _ := resumeAt(d, channel)
 	doubt := r.doubts.about(d, time.Now())
-	place, done, err := r.placeOf(kept, channel, &whole, resumed)
+	var doubted *Outbound
+	if doubt {
+		first, _ := whole.next(resumed, text, end, limit)
+		doubted = &first
+	}
+	place, done, err := r.placeOf(kept, channel, &whole, resumed, doubted)
 	defer done()
 	if err != nil {
 		return nil, err
@@ -248,13 +253,13 @@ func cut(text string, limit int) int {
 
 // placeOf is the message of the platform whose place the beginning of a message takes; empty: it is sent. done is
 // called when the attempt has ended.
-func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int) (
+func (r *run) placeOf(ctx context.Context, c Channel, o *Outbound, resumed int, doubted *Outbound) (
 	id string, done func(), err error,
 ) {
 	if _, edits := c.(Editor); !edits || r.drafts.store == nil {
 		return "", func() {}, nil
 	}
-	id, done, err = r.drafts.place(ctx, c, o, resumed > 0)
+	id, done, err = r.drafts.place(ctx, c, o, resumed > 0, doubted)
 	if resumed > 0 { // its beginning stands there
 		id = ""
 	}

@@ -3,10 +3,8 @@
 package platform
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +58,9 @@ func (p *Platform[C, F]) Silent() bool {
 	return p.silence != nil
 }
 
-// Wait waits until the server answers. It says whether ctx goes on.
+// Wait waits until the server answers. It says whether ctx goes on, as it does until whoever asked is gone. The context
+// of a request whose body was not read outlasts its connection. So such a request is carried out late, behind the
+// questions for it, as platforms with queues do.
 func (p *Platform[C, F]) Wait(ctx context.Context) bool {
 	p.mu.Lock()
 	silence := p.silence
@@ -70,22 +70,10 @@ func (p *Platform[C, F]) Wait(ctx context.Context) bool {
 	}
 	select {
 	case <-silence:
+		return true
 	case <-ctx.Done():
+		return false
 	}
-	return ctx.Err() == nil
-}
-
-// WaitWith waits until the server answers, and says whether whoever has asked is still there. The context of a request
-// ends with its connection only once its body was read: so a request that has to wait is read.
-func (p *Platform[C, F]) WaitWith(r *http.Request) bool {
-	if p.Silent() {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return false
-		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	return p.Wait(r.Context())
 }
 
 // Faults orders what becomes of requests from now on; nil: nothing special. One request is asked about at a time.

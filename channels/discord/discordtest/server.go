@@ -343,7 +343,7 @@ const epoch = 1420070400000
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.WaitWith(r) {
+	if !s.Wait(r.Context()) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/attachments/") && s.Files.Give(w, r) {

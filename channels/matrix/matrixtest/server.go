@@ -143,7 +143,7 @@ func (s *Server) wake() {
 
 // serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if !s.WaitWith(r) {
+	if !s.Wait(r.Context()) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/_matrix/client/v1/media/download/") &&

@@ -307,7 +307,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	known := token == s.token
 	s.mu.Unlock()
-	if !s.WaitWith(r) {
+	if !s.Wait(r.Context()) {
 		return
 	}
 	if !known {
