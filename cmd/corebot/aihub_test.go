@@ -17,7 +17,7 @@ import (
 // socket is cut and after Corebot is killed, and shows nothing twice.
 func TestAClientOfAIHubsProtocolTalksToCorebot(t *testing.T) {
 	long.Only(t, "TestTheServiceStories")
-	if raceDetector {
+	if long.RaceDetector {
 		t.Skip("a client and the real program have nothing of this process in them")
 	}
 	node := needs.Program(t, "node")

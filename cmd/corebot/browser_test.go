@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/corebot/corebot/agent/llm/llmtest"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/internal/needs"
 )
 
@@ -282,7 +283,7 @@ type browsing struct {
 
 func startBrowsing(t *testing.T) *browsing {
 	t.Helper()
-	if raceDetector {
+	if long.RaceDetector {
 		t.Skip("a browser and the real program have nothing of this process in them")
 	}
 	b := &browsing{browser: chromium(t), model: &pagesModel{}}

@@ -220,7 +220,7 @@ func (c *crash) checkNotes(point string) {
 func realProgram(t *testing.T) string {
 	t.Helper()
 	find := long.Or(func() (string, error) { return exec.LookPath("corebot") }, buildProgram)
-	if raceDetector {
+	if long.RaceDetector {
 		find = buildProgram
 	}
 	path, err := find()

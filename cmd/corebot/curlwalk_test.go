@@ -38,7 +38,7 @@ func (m *walkModel) answer(r llmtest.Request) llmtest.Answer {
 func TestTheWalkWithCurlGoesAsThePageSays(t *testing.T) {
 	long.Only(t, "TestTheServiceStories")
 	t.Parallel()
-	if raceDetector {
+	if long.RaceDetector {
 		t.Skip("curl and the real program have nothing of this process in them")
 	}
 	for _, program := range []string{"bash", "curl"} {

@@ -31,6 +31,7 @@ import (
 	"github.com/corebot/corebot/agent/llm/llmtest"
 	"github.com/corebot/corebot/channels/telegram/telegramtest"
 	"github.com/corebot/corebot/internal/app"
+	"github.com/corebot/corebot/internal/long"
 	"github.com/corebot/corebot/storage"
 	"github.com/corebot/corebot/storage/seedtest"
 )
@@ -43,7 +44,7 @@ const raceTests = "^(TestStories|TestTheServiceStories)$/^(talk|modes|mcp|mcpser
 func TestMain(m *testing.M) {
 	// Most of these tests wait for other processes: more of them at once than there are processors keep those busy.
 	defaults := map[string]string{"test.parallel": strconv.Itoa(3 * runtime.GOMAXPROCS(0))}
-	if raceDetector {
+	if long.RaceDetector {
 		defaults["test.run"] = raceTests
 	}
 	for name, value := range defaults {
@@ -152,7 +153,7 @@ func TestStories(t *testing.T) {
 // storyProgram is what stands in PATH before the program of the tests. Under the race detector it is empty: the program
 // of the tests has the detector.
 func storyProgram(t *testing.T) string {
-	if raceDetector {
+	if long.RaceDetector {
 		return ""
 	}
 	return filepath.Dir(realProgram(t)) + string(filepath.ListSeparator)

@@ -22,7 +22,7 @@ func storyFiles(t *testing.T, dir ...string) []string {
 	if err != nil || len(all) == 0 {
 		t.Fatalf("the stories of %v: %v", dir, err)
 	}
-	return slices.DeleteFunc(all, func(file string) bool { return long.Or(isWide(file) && !raceDetector, false) })
+	return slices.DeleteFunc(all, func(file string) bool { return long.Or(isWide(file) && !long.RaceDetector, false) })
 }
 
 func isWide(file string) bool {

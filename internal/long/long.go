@@ -26,7 +26,7 @@ func Or[T any](short, wide T) T {
 // watches all the same, as scripts/long is played without it.
 func Only(t testing.TB, instead string) {
 	t.Helper()
-	if !*wanted && !underRace {
+	if !*wanted && !RaceDetector {
 		t.Skip("scripts/long plays this; in the short form there is " + instead)
 	}
 }

@@ -2,5 +2,5 @@
 
 package long
 
-// underRace says that the race detector watches.
-const underRace = false
+// RaceDetector says whether the race detector watches the tests.
+const RaceDetector = false

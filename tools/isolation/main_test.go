@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/corebot/corebot"
+	"github.com/corebot/corebot/internal/long"
 )
 
 // TestMain makes four programs of the test binary. They are the tests, a worker, a tool that does a job in a worker,
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	case len(os.Args) > 1 && os.Args[1] == "attempt":
 		os.Exit(attempt(os.Args[2], os.Args[3:]))
 	}
-	if raceDetector {
+	if long.RaceDetector {
 		if err := flag.Set("test.run", raceTests); err != nil {
 			panic(err)
 		}

@@ -1,5 +1,0 @@
-//go:build race
-
-package isolation
-
-const raceDetector = true
